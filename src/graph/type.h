@@ -1,0 +1,39 @@
+/*
+ * type - dtype, shape and placement of a value.
+ */
+#ifndef GRAPH_TYPE_H
+#define GRAPH_TYPE_H
+
+#include "base/dtype.h"
+#include "mesh/placement.h"
+
+enum { SHAPE_MAX_RANK = 6 };
+
+/* Row-major; the last dimension is contiguous. Rank 0 is a scalar. In a graph, shapes are
+ * local: what one rank holds. */
+struct shape {
+    int rank;
+    int64_t dim[SHAPE_MAX_RANK]; /* unused ones are 0 */
+};
+
+struct type {
+    enum dtype dtype;
+    struct shape shape;
+    struct placement placement;
+};
+
+/* type_make(DTYPE_F32, 2, (int64_t[]){B, T}): the same on every rank. */
+struct shape type_shape(int rank, const int64_t *dim);
+struct type type_make(enum dtype dtype, int rank, const int64_t *dim);
+struct type type_scalar(enum dtype dtype);
+
+int64_t type_elements(const struct type *type);
+size_t type_bytes(const struct type *type);
+int64_t type_shape_elements(const struct shape *shape);
+bool type_shape_equal(const struct shape *a, const struct shape *b);
+bool type_equal(const struct type *a, const struct type *b);
+
+/* "f32[4,512,640]{shard: split 0}". Returns `buffer`. */
+const char *type_format(char buffer[192], const struct type *type);
+
+#endif
