@@ -1,0 +1,80 @@
+/*
+ * params - the table of a model's tensors, in a fixed order.
+ *
+ * From a model_config alone: names, shapes and roles. The order is the embedding tables,
+ * the model-wide per-layer-embedding tensors, layer by layer, the final norm. Indices into
+ * this table identify parameters everywhere (weights, optimizer, checkpoints, freezing).
+ *
+ *     struct params *params = params_create(&config);
+ *     int q = params_index(params, PARAM_Q, 3);
+ *     params->info[q].name    "model.layers.3.self_attn.q_proj.weight", [H*K, D]
+ *
+ * Matrices are [out, in], row-major, as PyTorch stores them.
+ */
+#ifndef MODEL_PARAMS_H
+#define MODEL_PARAMS_H
+
+#include "base/base.h"
+
+struct arena;
+struct model_config;
+
+enum param_role {
+    PARAM_EMBED,               /* [V, D], also the head */
+    PARAM_PLE_TABLE,           /* [per_layer_V, L*P] per-layer embeddings */
+    PARAM_PLE_MODEL,           /* [L*P, D] */
+    PARAM_PLE_MODEL_NORM,      /* [P] */
+    PARAM_INPUT_NORM,          /* [D] before attention */
+    PARAM_Q,                   /* [H*K, D] */
+    PARAM_K,                   /* [G*K, D] layers with their own K and V */
+    PARAM_V,                   /* [G*K, D] the same, unless k_eq_v */
+    PARAM_O,                   /* [D, H*K] */
+    PARAM_Q_NORM,              /* [K] */
+    PARAM_K_NORM,              /* [K] layers with their own K and V */
+    PARAM_POST_ATTENTION_NORM, /* [D] */
+    PARAM_PRE_MLP_NORM,        /* [D] */
+    PARAM_GATE,                /* [F, D] */
+    PARAM_UP,                  /* [F, D] */
+    PARAM_DOWN,                /* [D, F] */
+    PARAM_POST_MLP_NORM,       /* [D] */
+    PARAM_PLE_GATE,            /* [P, D] */
+    PARAM_PLE_OUT,             /* [D, P] */
+    PARAM_PLE_NORM,            /* [D] */
+    PARAM_LAYER_SCALAR,        /* [1] */
+    PARAM_FINAL_NORM,          /* [D] */
+    PARAM_ROLE_COUNT
+};
+
+struct param_info {
+    const char *name; /* text-only Hugging Face name */
+    enum param_role role;
+    int layer;      /* -1 = of the whole model */
+    int rank;       /* 1 or 2 */
+    int64_t dim[2]; /* dim[1] is 1 for rank 1 */
+    int64_t n_elements;
+    bool is_norm;                 /* weight of an RMS norm */
+    bool is_trainable_by_default; /* all but layer_scalar */
+};
+
+struct params {
+    const struct param_info *info; /* [n] */
+    int n;
+    int64_t n_elements; /* of all */
+    struct arena *arena;
+};
+
+struct params *params_create(const struct model_config *config);
+void params_destroy(struct params *params); /* takes NULL */
+
+/* Index of a role in a layer (-1 for model-wide roles), or -1 when the model has none. */
+int params_index(const struct params *params, enum param_role role, int layer);
+
+/* Index of the tensor with this canonical name, or -1. */
+int params_find(const struct params *params, const char *name);
+
+/* The part of a layer tensor's name after "model.layers.N.", or of a model-wide one's
+ * after "model.": "self_attn.q_proj.weight". */
+const char *params_role_name(enum param_role role);
+bool params_role_is_layer(enum param_role role);
+
+#endif
