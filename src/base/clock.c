@@ -1,0 +1,37 @@
+/*
+ * clock - the monotonic clock of the system.
+ */
+#include "base/clock.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <time.h>
+
+int64_t clock_now_ns(void)
+{
+    struct timespec now;
+    const int rc = clock_gettime(CLOCK_MONOTONIC, &now);
+    ASSERT(rc == 0);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+double clock_since_ms(int64_t start_ns)
+{
+    return (double)(clock_now_ns() - start_ns) / 1e6;
+}
+
+const char *clock_format_duration(char buffer[24], double seconds)
+{
+    if (!isfinite(seconds) || seconds >= 1e9 || seconds < 0.0) {
+        snprintf(buffer, 24, "?");
+    } else if (seconds < 59.95) {
+        snprintf(buffer, 24, "%.1fs", seconds);
+    } else if (seconds < 3599.5) {
+        const int whole = (int)(seconds + 0.5);
+        snprintf(buffer, 24, "%dm %02ds", whole / 60, whole % 60);
+    } else {
+        const int minutes = (int)(seconds / 60.0 + 0.5);
+        snprintf(buffer, 24, "%dh %02dm", minutes / 60, minutes % 60);
+    }
+    return buffer;
+}

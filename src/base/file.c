@@ -1,0 +1,437 @@
+/*
+ * file - system calls with retries, whole results and messages that name the path.
+ *
+ * A new file is written beside its place under a name with ".tmp-" in it; rename puts it
+ * there in one step. The folder is synced as well: without that a crash may forget the
+ * new name.
+ */
+#include "base/file.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+enum {
+    WRITER_BUFFER_BYTES = 256 << 10,
+    COPY_BYTES = 1 << 20,
+    LARGEST_WRITE_BYTES = 1 << 30, /* Linux writes less than 2 GiB per call */
+};
+
+struct file_writer {
+    int fd;
+    char *path;
+    char *temporary_path;
+    unsigned char *buffer; /* [WRITER_BUFFER_BYTES], n_buffered of them waiting */
+    size_t n_buffered;
+};
+
+/* Opens a regular file for reading; -1 = failed. *length is its size. */
+static int open_to_read(const char *path, size_t *length, struct error *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        error_set_errno(err, errno, "%s: cannot be opened", path);
+        return -1;
+    }
+    struct stat info;
+    if (fstat(fd, &info) != 0) {
+        error_set_errno(err, errno, "%s: cannot be examined", path);
+        close(fd);
+        return -1;
+    }
+    if (!S_ISREG(info.st_mode)) {
+        error_set(err, ERROR_DATA, "%s: is not a regular file", path);
+        close(fd);
+        return -1;
+    }
+    *length = (size_t)info.st_size;
+    return fd;
+}
+
+bool file_map_open(struct file_map *map, const char *path, struct error *err)
+{
+    *map = (struct file_map){0};
+    size_t length;
+    const int fd = open_to_read(path, &length, err);
+    if (fd < 0) {
+        return false;
+    }
+    void *bytes = NULL;
+    if (length > 0) {
+        bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    const int number = errno;
+    close(fd);
+    if (bytes == MAP_FAILED) {
+        return error_set_errno(err, number, "%s: cannot be mapped", path);
+    }
+    map->bytes = bytes;
+    map->length = length;
+    return true;
+}
+
+/* munmap and madvise take a plain pointer, though nothing is written through it. */
+static void *plain_pointer(const unsigned char *bytes)
+{
+    return (void *)(uintptr_t)bytes;
+}
+
+void file_map_close(struct file_map *map)
+{
+    if (map->bytes != NULL) {
+        munmap(plain_pointer(map->bytes), map->length);
+    }
+    *map = (struct file_map){0};
+}
+
+void file_map_drop(const struct file_map *map, size_t offset, size_t length)
+{
+    ASSERT(offset <= map->length && length <= map->length - offset);
+    /* Whole pages inside the range only. */
+    const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+    const size_t start = (offset + page - 1) / page * page;
+    const size_t end = (offset + length) / page * page;
+    if (map->bytes != NULL && start < end) {
+        (void)madvise(plain_pointer(map->bytes + start), end - start, MADV_DONTNEED);
+    }
+}
+
+/* Up to `length` bytes; fewer only at the end of the file. Negative = failed (errno). */
+static ssize_t read_fully(int fd, void *bytes, size_t length)
+{
+    size_t done = 0;
+    while (done < length) {
+        const size_t left = length - done;
+        const size_t now = left < LARGEST_WRITE_BYTES ? left : LARGEST_WRITE_BYTES;
+        const ssize_t n = read(fd, (unsigned char *)bytes + done, now);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return -1;
+        }
+        if (n == 0) {
+            break;
+        }
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+char *file_read(const char *path, size_t max_bytes, size_t *length, struct error *err)
+{
+    size_t size;
+    const int fd = open_to_read(path, &size, err);
+    if (fd < 0) {
+        return NULL;
+    }
+    char *bytes = NULL;
+    if (size > max_bytes || size == SIZE_MAX) {
+        error_set(err, ERROR_DATA, "%s: has %zu bytes, at most %zu are allowed", path,
+                  size, max_bytes);
+        goto fail;
+    }
+    bytes = mem_try_alloc(size + 1, path, err);
+    if (bytes == NULL) {
+        goto fail;
+    }
+    const ssize_t n = read_fully(fd, bytes, size);
+    if (n < 0) {
+        error_set_errno(err, errno, "%s: cannot be read", path);
+        goto fail;
+    }
+    bytes[n] = '\0';
+    if (length != NULL) {
+        *length = (size_t)n;
+    }
+    close(fd);
+    return bytes;
+
+fail:
+    mem_free(bytes);
+    close(fd);
+    return NULL;
+}
+
+static bool write_fully(struct file_writer *writer, const void *bytes, size_t length,
+                        struct error *err)
+{
+    size_t done = 0;
+    while (done < length) {
+        const size_t left = length - done;
+        const size_t now = left < LARGEST_WRITE_BYTES ? left : LARGEST_WRITE_BYTES;
+        const ssize_t n = write(writer->fd, (const unsigned char *)bytes + done, now);
+        if (n < 0 && errno == EINTR) {
+            continue;
+        }
+        if (n < 0) {
+            return error_set_errno(err, errno, "%s: cannot be written", writer->path);
+        }
+        done += (size_t)n;
+    }
+    return true;
+}
+
+struct file_writer *file_writer_open(const char *path, struct error *err)
+{
+    struct file_writer *writer = mem_alloc(sizeof(*writer));
+    writer->fd = -1;
+    writer->path = mem_strdup(path);
+    const size_t name_bytes = strlen(path) + 64;
+    writer->temporary_path = mem_alloc(name_bytes);
+    /* Other threads, and other hosts on a shared disk, may be at the same file. */
+    for (int attempt = 0; writer->fd < 0 && attempt < 1000; attempt++) {
+        snprintf(writer->temporary_path, name_bytes, "%s.tmp-%ld-%d", path,
+                 (long)getpid(), attempt);
+        writer->fd =
+            open(writer->temporary_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (writer->fd < 0 && errno != EEXIST) {
+            break;
+        }
+    }
+    if (writer->fd < 0) {
+        error_set_errno(err, errno, "%s: cannot be created", path);
+        mem_free(writer->temporary_path);
+        mem_free(writer->path);
+        mem_free(writer);
+        return NULL;
+    }
+    writer->buffer = mem_alloc(WRITER_BUFFER_BYTES);
+    return writer;
+}
+
+static bool flush_buffer(struct file_writer *writer, struct error *err)
+{
+    const size_t n = writer->n_buffered;
+    writer->n_buffered = 0;
+    return write_fully(writer, writer->buffer, n, err);
+}
+
+bool file_writer_add(struct file_writer *writer, const void *bytes, size_t length,
+                     struct error *err)
+{
+    if (length == 0) {
+        return true;
+    }
+    if (length > WRITER_BUFFER_BYTES - writer->n_buffered &&
+        !flush_buffer(writer, err)) {
+        return false;
+    }
+    if (length > WRITER_BUFFER_BYTES) {
+        return write_fully(writer, bytes, length, err);
+    }
+    memcpy(writer->buffer + writer->n_buffered, bytes, length);
+    writer->n_buffered += length;
+    return true;
+}
+
+/* Makes the new name in the folder of `path` last. Not every file system can. */
+static void sync_folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL   ? mem_strdup(".")
+                   : slash == path ? mem_strdup("/")
+                                   : mem_strndup(path, (size_t)(slash - path));
+    const int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0) {
+        (void)fsync(fd);
+        close(fd);
+    }
+    mem_free(folder);
+}
+
+static void writer_free(struct file_writer *owned_writer)
+{
+    mem_free(owned_writer->buffer);
+    mem_free(owned_writer->temporary_path);
+    mem_free(owned_writer->path);
+    mem_free(owned_writer);
+}
+
+bool file_writer_commit(struct file_writer *owned_writer, struct error *err)
+{
+    struct file_writer *writer = owned_writer;
+    if (!flush_buffer(writer, err)) {
+        goto fail;
+    }
+    if (fsync(writer->fd) != 0) {
+        error_set_errno(err, errno, "%s: cannot be written to disk", writer->path);
+        goto fail;
+    }
+    const int rc = close(writer->fd);
+    writer->fd = -1;
+    if (rc != 0) {
+        error_set_errno(err, errno, "%s: cannot be closed", writer->path);
+        goto fail;
+    }
+    if (rename(writer->temporary_path, writer->path) != 0) {
+        error_set_errno(err, errno, "%s: cannot be put in place", writer->path);
+        goto fail;
+    }
+    sync_folder_of(writer->path);
+    writer_free(writer);
+    return true;
+
+fail:
+    file_writer_abort(writer);
+    return false;
+}
+
+void file_writer_abort(struct file_writer *owned_writer)
+{
+    if (owned_writer == NULL) {
+        return;
+    }
+    if (owned_writer->fd >= 0) {
+        close(owned_writer->fd);
+    }
+    unlink(owned_writer->temporary_path);
+    writer_free(owned_writer);
+}
+
+bool file_write_atomic(const char *path, const void *bytes, size_t length,
+                       struct error *err)
+{
+    struct file_writer *writer = file_writer_open(path, err);
+    if (writer == NULL) {
+        return false;
+    }
+    if (!file_writer_add(writer, bytes, length, err)) {
+        file_writer_abort(writer);
+        return false;
+    }
+    return file_writer_commit(writer, err);
+}
+
+bool file_copy(const char *from, const char *to, struct error *err)
+{
+    size_t length;
+    struct file_writer *writer = NULL;
+    void *bytes = NULL;
+    const int fd = open_to_read(from, &length, err);
+    if (fd < 0) {
+        return false;
+    }
+    writer = file_writer_open(to, err);
+    if (writer == NULL) {
+        goto fail;
+    }
+    bytes = mem_alloc(COPY_BYTES);
+    while (true) {
+        const ssize_t n = read_fully(fd, bytes, COPY_BYTES);
+        if (n < 0) {
+            error_set_errno(err, errno, "%s: cannot be read", from);
+            goto fail;
+        }
+        if (n == 0) {
+            break;
+        }
+        if (!file_writer_add(writer, bytes, (size_t)n, err)) {
+            goto fail;
+        }
+    }
+    mem_free(bytes);
+    close(fd);
+    return file_writer_commit(writer, err);
+
+fail:
+    mem_free(bytes);
+    file_writer_abort(writer);
+    close(fd);
+    return false;
+}
+
+bool file_exists(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0;
+}
+
+bool file_is_folder(const char *path)
+{
+    struct stat info;
+    return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool file_make_folders(const char *path, struct error *err)
+{
+    char *part = mem_strdup(path);
+    bool done = true;
+    /* "a", "a/b", "a/b/c": each slash is a NUL for the moment. */
+    for (char *end = part; done && *end != '\0';) {
+        end += strspn(end, "/");
+        end += strcspn(end, "/");
+        const char kept = *end;
+        *end = '\0';
+        if (mkdir(part, 0777) != 0 && !(errno == EEXIST && file_is_folder(part))) {
+            done = error_set_errno(err, errno, "%s: cannot be made", part);
+        }
+        *end = kept;
+    }
+    mem_free(part);
+    return done;
+}
+
+/* Removes `name` in the open folder `parent`; `path` is for messages. */
+static bool remove_entry(int parent, const char *name, const char *path,
+                         struct error *err)
+{
+    if (unlinkat(parent, name, 0) == 0 || errno == ENOENT) {
+        return true;
+    }
+    /* Linux says EISDIR for a folder, other systems EPERM. */
+    if (errno != EISDIR && errno != EPERM) {
+        return error_set_errno(err, errno, "%s: cannot be removed", path);
+    }
+    const int fd =
+        openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd < 0) {
+        return error_set_errno(err, errno, "%s: cannot be removed", path);
+    }
+    DIR *folder = fdopendir(fd);
+    if (folder == NULL) {
+        const int number = errno;
+        close(fd);
+        return error_set_errno(err, number, "%s: cannot be listed", path);
+    }
+    bool done = true;
+    const struct dirent *entry;
+    while (done && (entry = readdir(folder)) != NULL) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            char *inner_path = file_join(path, entry->d_name);
+            done = remove_entry(dirfd(folder), entry->d_name, inner_path, err);
+            mem_free(inner_path);
+        }
+    }
+    closedir(folder);
+    if (done && unlinkat(parent, name, AT_REMOVEDIR) != 0) {
+        done = error_set_errno(err, errno, "%s: cannot be removed", path);
+    }
+    return done;
+}
+
+bool file_remove_tree(const char *path, struct error *err)
+{
+    return remove_entry(AT_FDCWD, path, path, err);
+}
+
+char *file_join(const char *folder, const char *name)
+{
+    const size_t folder_length = strlen(folder);
+    while (*name == '/') {
+        name++;
+    }
+    const bool needs_slash = folder_length > 0 && folder[folder_length - 1] != '/';
+    char *path = mem_alloc(folder_length + 1 + strlen(name) + 1);
+    sprintf(path, "%s%s%s", folder, needs_slash ? "/" : "", name);
+    return path;
+}

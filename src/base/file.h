@@ -1,0 +1,60 @@
+/*
+ * file - whole files, mapped files, files written all at once or not at all, folders.
+ *
+ * Errors name the path and the reason the system gave.
+ */
+#ifndef BASE_FILE_H
+#define BASE_FILE_H
+
+#include "base/base.h"
+
+struct error;
+
+/* A file mapped read-only; bytes is NULL for an empty file. */
+struct file_map {
+    const unsigned char *bytes;
+    size_t length;
+};
+
+MUST_USE bool file_map_open(struct file_map *map, const char *path, struct error *err);
+void file_map_close(struct file_map *map); /* takes a zeroed one */
+
+/* Tells the system that bytes [offset, offset + length) are not needed again soon. */
+void file_map_drop(const struct file_map *map, size_t offset, size_t length);
+
+/* The whole file, NUL-terminated (length excludes it), freed with mem_free; refuses
+ * more than max_bytes. */
+MUST_USE char *file_read(const char *path, size_t max_bytes, size_t *length,
+                         struct error *err);
+
+/* Writes to a temporary name beside `path`, syncs, renames: whole or not at all. */
+MUST_USE bool file_write_atomic(const char *path, const void *bytes, size_t length,
+                                struct error *err);
+
+/*
+ * A file written piece by piece under a temporary name; file_writer_commit syncs and
+ * renames it to `path`; file_writer_abort (takes NULL) removes it. Both free the writer.
+ */
+struct file_writer;
+MUST_USE struct file_writer *file_writer_open(const char *path, struct error *err);
+MUST_USE bool file_writer_add(struct file_writer *writer, const void *bytes,
+                              size_t length, struct error *err);
+MUST_USE bool file_writer_commit(struct file_writer *owned_writer, struct error *err);
+void file_writer_abort(struct file_writer *owned_writer);
+
+/* Copies bytes; the result is whole or not there. */
+MUST_USE bool file_copy(const char *from, const char *to, struct error *err);
+
+bool file_exists(const char *path);
+bool file_is_folder(const char *path);
+
+/* Makes the folder and those above it; fine if it is there. */
+MUST_USE bool file_make_folders(const char *path, struct error *err);
+
+/* Removes a folder with everything in it; links are removed, not followed. */
+MUST_USE bool file_remove_tree(const char *path, struct error *err);
+
+/* "folder/name" (no doubled slash), freed with mem_free. */
+char *file_join(const char *folder, const char *name);
+
+#endif

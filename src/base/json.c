@@ -1,0 +1,180 @@
+/*
+ * json - JSON text with bounds that jansson does not have, and named getters.
+ */
+#include "base/json.h"
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+enum { DEPTH_LIMIT = 100 };
+
+/* jansson's own limit is 2048 calls deep. Counted before parsing, outside of strings. */
+static bool is_too_deep(const char *text, size_t length)
+{
+    int depth = 0;
+    bool in_string = false;
+    for (size_t i = 0; i < length; i++) {
+        const char c = text[i];
+        if (in_string) {
+            if (c == '\\') {
+                i++;
+            } else if (c == '"') {
+                in_string = false;
+            }
+        } else if (c == '"') {
+            in_string = true;
+        } else if (c == '{' || c == '[') {
+            if (++depth > DEPTH_LIMIT) {
+                return true;
+            }
+        } else if (c == '}' || c == ']') {
+            depth--;
+        }
+    }
+    return false;
+}
+
+json_t *json_parse(const char *text, size_t length, const char *where,
+                   struct error *err)
+{
+    if (is_too_deep(text, length)) {
+        error_set(err, ERROR_DATA, "%s: JSON is nested deeper than %d levels", where,
+                  DEPTH_LIMIT);
+        return NULL;
+    }
+    json_error_t fault;
+    json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
+    if (value == NULL) {
+        error_set(err, ERROR_DATA, "%s: not valid JSON: line %d, column %d: %s", where,
+                  fault.line, fault.column, fault.text);
+    }
+    return value;
+}
+
+json_t *json_read_file(const char *path, size_t max_bytes, struct error *err)
+{
+    size_t length;
+    char *text = file_read(path, max_bytes, &length, err);
+    if (text == NULL) {
+        return NULL;
+    }
+    json_t *value = json_parse(text, length, path, err);
+    mem_free(text);
+    return value;
+}
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+    case JSON_FALSE:
+        return "a boolean";
+    case JSON_NULL:
+        return "null";
+    }
+    UNREACHABLE();
+}
+
+/* Says what is wrong with `value`, found under `key`; NULL = not there. */
+static void complain(const json_t *value, const char *key, const char *where,
+                     const char *expected, struct error *err)
+{
+    if (value == NULL) {
+        error_set(err, ERROR_DATA, "%s: \"%s\" is missing (expected %s)", where, key,
+                  expected);
+    } else {
+        error_set(err, ERROR_DATA, "%s: \"%s\" is %s, expected %s", where, key,
+                  type_name(value), expected);
+    }
+}
+
+json_t *json_need_object(const json_t *object, const char *key, const char *where,
+                         struct error *err)
+{
+    json_t *value = json_object_get(object, key);
+    if (!json_is_object(value)) {
+        complain(value, key, where, "an object", err);
+        return NULL;
+    }
+    return value;
+}
+
+json_t *json_need_array(const json_t *object, const char *key, const char *where,
+                        struct error *err)
+{
+    json_t *value = json_object_get(object, key);
+    if (!json_is_array(value)) {
+        complain(value, key, where, "an array", err);
+        return NULL;
+    }
+    return value;
+}
+
+const char *json_need_string(const json_t *object, const char *key, const char *where,
+                             struct error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_string(value)) {
+        complain(value, key, where, "a string", err);
+        return NULL;
+    }
+    if (strlen(json_string_value(value)) != json_string_length(value)) {
+        error_set(err, ERROR_DATA, "%s: \"%s\" holds a zero byte", where, key);
+        return NULL;
+    }
+    return json_string_value(value);
+}
+
+bool json_need_integer(const json_t *object, const char *key, const char *where,
+                       int64_t min, int64_t max, int64_t *number, struct error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_integer(value)) {
+        complain(value, key, where, "an integer", err);
+        return false;
+    }
+    const int64_t found = json_integer_value(value);
+    if (found < min || found > max) {
+        return error_set(err, ERROR_DATA, "%s: \"%s\" is %lld, expected %lld to %lld",
+                         where, key, (long long)found, (long long)min, (long long)max);
+    }
+    *number = found;
+    return true;
+}
+
+bool json_need_number(const json_t *object, const char *key, const char *where,
+                      double *number, struct error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_number(value)) {
+        complain(value, key, where, "a number", err);
+        return false;
+    }
+    *number = json_number_value(value);
+    return true;
+}
+
+bool json_need_bool(const json_t *object, const char *key, const char *where,
+                    bool *truth, struct error *err)
+{
+    const json_t *value = json_object_get(object, key);
+    if (!json_is_boolean(value)) {
+        complain(value, key, where, "true or false", err);
+        return false;
+    }
+    *truth = json_is_true(value);
+    return true;
+}

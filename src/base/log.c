@@ -1,0 +1,95 @@
+/*
+ * log - a line is formatted first and written in one piece, so that lines of several
+ * threads do not mix.
+ */
+#include "base/log.h"
+
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
+
+static _Atomic int shown_level = LOG_NOTE;
+static FILE *_Atomic log_file;
+
+void log_set_level(enum log_level level)
+{
+    atomic_store(&shown_level, (int)level);
+}
+
+void log_set_file(FILE *file)
+{
+    atomic_store(&log_file, file);
+}
+
+static const char *prefix_of(enum log_level level)
+{
+    switch (level) {
+    case LOG_ERROR:
+        return "lathe: error: ";
+    case LOG_WARNING:
+        return "lathe: warning: ";
+    case LOG_NOTE:
+        return "";
+    case LOG_DEBUG:
+        return "debug: ";
+    }
+    UNREACHABLE();
+}
+
+/* Longer lines are cut: a log line is for people. */
+PRINTF_LIKE(2, 0)
+static void write_line(enum log_level level, const char *format, va_list args)
+{
+    if ((int)level > atomic_load(&shown_level)) {
+        return;
+    }
+    char line[4096];
+    const size_t room = sizeof(line) - 1; /* one byte is kept for the newline */
+    const size_t prefix_length = strlen(prefix_of(level));
+    memcpy(line, prefix_of(level), prefix_length);
+    int written = vsnprintf(line + prefix_length, room - prefix_length, format, args);
+    size_t length = prefix_length + (written < 0 ? 0 : (size_t)written);
+    if (length > room - 1) {
+        length = room - 1;
+    }
+    line[length++] = '\n';
+
+    fwrite(line, 1, length, stderr);
+    FILE *file = atomic_load(&log_file);
+    if (file != NULL) {
+        fwrite(line, 1, length, file);
+        fflush(file);
+    }
+}
+
+void log_error(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_ERROR, format, args);
+    va_end(args);
+}
+
+void log_warning(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_WARNING, format, args);
+    va_end(args);
+}
+
+void log_note(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_NOTE, format, args);
+    va_end(args);
+}
+
+void log_debug(const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    write_line(LOG_DEBUG, format, args);
+    va_end(args);
+}

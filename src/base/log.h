@@ -1,0 +1,26 @@
+/*
+ * log - one line per event, to stderr and, when set, to a file.
+ *
+ * Levels: errors and warnings are prefixed ("lathe: warning: ..."), notes are not. The
+ * level is one of the two globals of the program (the other is the CPU variant).
+ */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+
+enum log_level { LOG_ERROR, LOG_WARNING, LOG_NOTE, LOG_DEBUG };
+
+void log_set_level(enum log_level level);
+
+/* Every line also goes to `file` (borrowed; NULL stops that). */
+void log_set_file(FILE *file);
+
+PRINTF_LIKE(1, 2) void log_error(const char *format, ...);
+PRINTF_LIKE(1, 2) void log_warning(const char *format, ...);
+PRINTF_LIKE(1, 2) void log_note(const char *format, ...);
+PRINTF_LIKE(1, 2) void log_debug(const char *format, ...);
+
+#endif

@@ -1,0 +1,89 @@
+/*
+ * random - Philox 4x32-10 and what is drawn from it.
+ *
+ * Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3" (2011). One
+ * block gives four words; word i of a stream is word i mod 4 of block i / 4.
+ */
+#include "base/random.h"
+
+#include <math.h>
+
+void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+{
+    uint32_t c0 = counter[0];
+    uint32_t c1 = counter[1];
+    uint32_t c2 = counter[2];
+    uint32_t c3 = counter[3];
+    uint32_t k0 = key[0];
+    uint32_t k1 = key[1];
+    for (int round = 0; round < 10; round++) {
+        const uint64_t product0 = (uint64_t)0xD2511F53u * c0;
+        const uint64_t product1 = (uint64_t)0xCD9E8D57u * c2;
+        c0 = (uint32_t)(product1 >> 32) ^ c1 ^ k0;
+        c1 = (uint32_t)product1;
+        c2 = (uint32_t)(product0 >> 32) ^ c3 ^ k1;
+        c3 = (uint32_t)product0;
+        k0 += 0x9E3779B9u; /* the golden ratio */
+        k1 += 0xBB67AE85u; /* sqrt(3) - 1 */
+    }
+    out[0] = c0;
+    out[1] = c1;
+    out[2] = c2;
+    out[3] = c3;
+}
+
+void random_block(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t block,
+                  uint32_t out[4])
+{
+    ASSERT(purpose < 1u << 16);
+    ASSERT(step < (uint64_t)1 << 48);
+    const uint32_t counter[4] = {
+        (uint32_t)block,
+        (uint32_t)(block >> 32),
+        (uint32_t)step,
+        (uint32_t)(step >> 32) << 16 | purpose,
+    };
+    const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
+    random_philox(counter, key, out);
+}
+
+uint32_t random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
+{
+    uint32_t words[4];
+    random_block(seed, purpose, step, index / 4, words);
+    return words[index % 4];
+}
+
+float random_uniform(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
+{
+    return (float)(random_bits(seed, purpose, step, index) >> 8) * 0x1p-24f;
+}
+
+/* Words 2 i and 2 i + 1 of the stream, which lie in one block. */
+float random_normal(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
+{
+    static const double two_pi = 6.283185307179586476925286766559;
+    uint32_t words[4];
+    random_block(seed, purpose, step, index / 2, words);
+    const uint32_t *pair = words + 2 * (index % 2);
+    const double radius_part = ((double)pair[0] + 1.0) * 0x1p-32; /* (0, 1] */
+    const double angle = two_pi * ((double)pair[1] * 0x1p-32);
+    return (float)(sqrt(-2.0 * log(radius_part)) * cos(angle));
+}
+
+/* Fisher and Yates. A word times n, upper half, is uniform to 1 part in 2^32 / n. */
+void random_permutation(uint64_t seed, uint32_t purpose, uint64_t step, int64_t n,
+                        int64_t *order)
+{
+    ASSERT(0 <= n && n <= UINT32_MAX);
+    for (int64_t i = 0; i < n; i++) {
+        order[i] = i;
+    }
+    for (int64_t i = n - 1; i > 0; i--) {
+        const uint64_t word = random_bits(seed, purpose, step, (uint64_t)i);
+        const int64_t other = (int64_t)(word * (uint64_t)(i + 1) >> 32);
+        const int64_t kept = order[i];
+        order[i] = order[other];
+        order[other] = kept;
+    }
+}
