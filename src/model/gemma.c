@@ -1,0 +1,409 @@
+/*
+ * gemma - embedding, layers as nested repeats, last norm. See the header.
+ *
+ * A group of layers becomes repeat(count) { repeat(run 0) {...} repeat(run 1) {...} }; a
+ * group of one period leaves the outer loop out. Operands of either loop: carries (the
+ * stream), stacked (parameters of its runs, per-layer inputs), invariants (positions).
+ */
+#include "model/gemma.h"
+
+#include <math.h>
+
+#include "base/mem.h"
+#include "graph/build.h"
+#include "model/gemma_layer.h"
+#include "model/layer_groups.h"
+
+enum { MAX_CARRIES = 5, MAX_OPERANDS = 512 };
+
+/* What all layers of one graph share. */
+struct layers {
+    const struct model_config *config;
+    const struct params *params;
+    const struct gemma_options *options;
+    bool shares_kv; /* some layer uses another's K and V */
+};
+
+/* Values outside or inside a loop that its layers read. */
+struct scope_values {
+    struct value *position;
+    struct value *first_key;
+    struct value *ple; /* [period or run, B, T, P], or NULL */
+    /* Stacked parameters of each run, [.., run count, ...]. */
+    struct value *params[LAYER_GROUPS_MAX_RUNS][PARAM_ROLE_COUNT];
+};
+
+static struct type row_type(const struct graph *graph, enum dtype dtype, int rank,
+                            const int64_t *dim)
+{
+    struct type type = type_make(dtype, rank, dim);
+    const enum mesh_axis axes[] = {MESH_REPLICA, MESH_SHARD};
+    for (size_t i = 0; i < ARRAY_LENGTH(axes); i++) {
+        if (graph->mesh.size[axes[i]] > 1) {
+            type.placement = placement_with(type.placement, axes[i], PLACE_SPLIT, 0);
+        }
+    }
+    return type;
+}
+
+struct gemma_inputs gemma_build_inputs(struct graph *graph,
+                                       const struct model_config *config, int64_t B,
+                                       int64_t T, bool has_ple_rows)
+{
+    const int64_t tokens[] = {B, T};
+    const struct type ids = row_type(graph, DTYPE_I32, 2, tokens);
+    struct gemma_inputs inputs = {
+        .ids = build_input(graph, "ids", ids),
+        .position = build_input(graph, "position", ids),
+        .first_key = build_input(graph, "first_key", ids),
+    };
+    if (has_ple_rows && config->P > 0) {
+        const int64_t rows[] = {B, T, config->L * config->P};
+        inputs.ple_rows =
+            build_input(graph, "ple_rows", row_type(graph, DTYPE_F32, 3, rows));
+    }
+    return inputs;
+}
+
+static struct value *parameter(struct graph *graph, const struct layers *layers,
+                               enum param_role role)
+{
+    const int index = params_index(layers->params, role, -1);
+    ASSERT(index >= 0);
+    const struct param_info *info = &layers->params->info[index];
+    return build_parameter(graph, info->name,
+                           type_make(DTYPE_F32, info->rank, info->dim),
+                           layers->options->is_trainable[index]);
+}
+
+/*
+ * The parameters `role` of a run's layers in all periods of the group, stacked
+ * [count, run, ...], or [run, ...] for a group of one period. NULL: the layers have none.
+ */
+static struct value *stacked_parameter(struct graph *graph, const struct layers *layers,
+                                       const struct layer_group *group,
+                                       const struct layer_run *run,
+                                       enum param_role role)
+{
+    const struct params *params = layers->params;
+    const int first = params_index(params, role, group->first + run->offset);
+    if (first < 0) {
+        return NULL;
+    }
+    const int n = group->count * run->count;
+    const char **names = arena_alloc_array(graph->arena, (size_t)n, sizeof(*names));
+    bool is_trainable = false;
+    for (int i = 0; i < n; i++) {
+        const int layer = group->first + i / run->count * group->period + run->offset +
+                          i % run->count;
+        const int index = params_index(params, role, layer);
+        ASSERT(index >= 0);
+        names[i] = params->info[index].name;
+        is_trainable = is_trainable || layers->options->is_trainable[index];
+    }
+    const struct param_info *info = &params->info[first];
+    int64_t dim[4];
+    int rank = 0;
+    if (group->count > 1) {
+        dim[rank++] = group->count;
+    }
+    dim[rank++] = run->count;
+    for (int i = 0; i < info->rank; i++) {
+        dim[rank++] = info->dim[i];
+    }
+    const char *name = arena_printf(
+        graph->arena, "layers.%d-%d.%s", group->first + run->offset,
+        group->first + run->offset + run->count - 1, params_role_name(role));
+    return build_stacked_parameter(graph, name, names, n,
+                                   type_make(DTYPE_F32, rank, dim), is_trainable);
+}
+
+/* ---- loops ---- */
+
+/* Operands of a loop, and the body's arguments that stand for them, in one order. */
+struct loop {
+    struct graph *body;
+    struct value *carries[MAX_CARRIES];
+    struct value *stacked[MAX_OPERANDS];
+    struct value *invariants[2];
+    int n_carries, n_stacked;
+};
+
+static struct value *loop_argument(struct loop *loop, const char *name,
+                                   const struct type *type)
+{
+    const char *unique =
+        arena_printf(loop->body->arena, "%s.%d", name, loop->body->n_arguments);
+    return build_input(loop->body, unique, *type);
+}
+
+static struct value *add_carry(struct loop *loop, struct value *value)
+{
+    ASSERT(loop->n_carries < MAX_CARRIES);
+    loop->carries[loop->n_carries++] = value;
+    return loop_argument(loop, "carry", &value->type);
+}
+
+/* The body sees one slice of the stack. */
+static struct value *add_stacked(struct loop *loop, struct value *value)
+{
+    ASSERT(loop->n_stacked < MAX_OPERANDS);
+    loop->stacked[loop->n_stacked++] = value;
+    struct type slice = value->type;
+    slice.shape = type_shape(value->type.shape.rank - 1, value->type.shape.dim + 1);
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        if (slice.placement.axis[axis].kind == PLACE_SPLIT) {
+            slice.placement.axis[axis].dim--;
+        }
+    }
+    return loop_argument(loop, "slice", &slice);
+}
+
+static void loop_begin(struct loop *loop, const struct graph *graph)
+{
+    *loop = (struct loop){.body = graph_create(&graph->mesh)};
+    build_input(loop->body, "iteration", type_scalar(DTYPE_I32));
+}
+
+/* The stream as the body sees it. */
+static struct gemma_stream add_stream(struct loop *loop,
+                                      const struct gemma_stream *stream)
+{
+    struct gemma_stream inner = {.h = add_carry(loop, stream->h)};
+    for (int kind = 0; kind < 2; kind++) {
+        if (stream->k[kind] != NULL) {
+            inner.k[kind] = add_carry(loop, stream->k[kind]);
+            inner.v[kind] = add_carry(loop, stream->v[kind]);
+        }
+    }
+    return inner;
+}
+
+static void add_invariants(struct loop *loop, const struct scope_values *outer,
+                           struct scope_values *inner)
+{
+    loop->invariants[0] = outer->position;
+    loop->invariants[1] = outer->first_key;
+    inner->position = loop_argument(loop, "position", &outer->position->type);
+    inner->first_key = loop_argument(loop, "first_key", &outer->first_key->type);
+}
+
+/* Closes the body with the stream as it leaves it; `stream` becomes the loop's result. */
+static void loop_end(struct loop *loop, struct graph *graph, int n_iterations,
+                     const struct gemma_stream *inner, struct gemma_stream *stream,
+                     const char *name)
+{
+    graph_add_output(loop->body, "h", inner->h, NULL);
+    for (int kind = 0; kind < 2; kind++) {
+        if (stream->k[kind] != NULL) {
+            graph_add_output(loop->body, kind == 0 ? "k.full" : "k.sliding",
+                             inner->k[kind], NULL);
+            graph_add_output(loop->body, kind == 0 ? "v.full" : "v.sliding",
+                             inner->v[kind], NULL);
+        }
+    }
+    struct node *node =
+        build_repeat(graph, n_iterations, loop->body, loop->carries, loop->n_carries,
+                     loop->stacked, loop->n_stacked, loop->invariants, 2, name);
+    int next = 0;
+    stream->h = node->outputs[next++];
+    for (int kind = 0; kind < 2; kind++) {
+        if (stream->k[kind] != NULL) {
+            stream->k[kind] = node->outputs[next++];
+            stream->v[kind] = node->outputs[next++];
+        }
+    }
+}
+
+/* ---- runs and groups ---- */
+
+/* A loop over the equal layers of one run. values->ple: [period, B, T, P]. */
+static void build_run(struct graph *graph, const struct layers *layers,
+                      const struct layer_group *group, int run_index,
+                      const struct scope_values *values, struct gemma_stream *stream)
+{
+    const struct layer_run *run = &group->runs[run_index];
+    struct loop loop;
+    loop_begin(&loop, graph);
+    struct gemma_layer layer = {.config = layers->config,
+                                .layer = group->first + run->offset,
+                                .compute = layers->options->compute};
+    struct gemma_stream inner = add_stream(&loop, stream);
+    for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
+        struct value *stacked = values->params[run_index][role];
+        layer.params[role] = stacked == NULL ? NULL : add_stacked(&loop, stacked);
+    }
+    if (values->ple != NULL) {
+        struct value *part = build_slice_axis(graph, values->ple, 0, run->offset,
+                                              run->offset + run->count);
+        layer.ple = add_stacked(&loop, part);
+    }
+    struct scope_values inside = {0};
+    add_invariants(&loop, values, &inside);
+    layer.position = inside.position;
+    layer.first_key = inside.first_key;
+    gemma_layer_build(loop.body, &layer, &inner);
+    loop_end(&loop, graph, run->count, &inner, stream, "layer");
+}
+
+/* ple: [L, B, T, P] of all layers, or NULL. */
+static void build_group(struct graph *graph, const struct layers *layers,
+                        const struct layer_group *group, const struct scope_values *all,
+                        struct gemma_stream *stream)
+{
+    struct scope_values values = {.position = all->position,
+                                  .first_key = all->first_key};
+    const int n_layers = group->count * group->period;
+    for (int run = 0; run < group->n_runs; run++) {
+        for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
+            values.params[run][role] =
+                params_role_is_layer((enum param_role)role)
+                    ? stacked_parameter(graph, layers, group, &group->runs[run],
+                                        (enum param_role)role)
+                    : NULL;
+        }
+    }
+    if (all->ple != NULL) {
+        values.ple =
+            build_slice_axis(graph, all->ple, 0, group->first, group->first + n_layers);
+    }
+    if (group->count == 1) {
+        for (int run = 0; run < group->n_runs; run++) {
+            build_run(graph, layers, group, run, &values, stream);
+        }
+        return;
+    }
+    struct loop loop;
+    loop_begin(&loop, graph);
+    struct gemma_stream inner = add_stream(&loop, stream);
+    struct scope_values inside = {0};
+    for (int run = 0; run < group->n_runs; run++) {
+        for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
+            struct value *stacked = values.params[run][role];
+            inside.params[run][role] =
+                stacked == NULL ? NULL : add_stacked(&loop, stacked);
+        }
+    }
+    if (values.ple != NULL) {
+        const struct shape *shape = &values.ple->type.shape;
+        const int64_t dim[] = {group->count, group->period, shape->dim[1],
+                               shape->dim[2], shape->dim[3]};
+        inside.ple =
+            add_stacked(&loop, build_reshape(graph, values.ple, type_shape(5, dim)));
+    }
+    add_invariants(&loop, &values, &inside);
+    for (int run = 0; run < group->n_runs; run++) {
+        build_run(loop.body, layers, group, run, &inside, &inner);
+    }
+    loop_end(&loop, graph, group->count, &inner, stream, "layers");
+}
+
+/* Zeros that stand for K and V before any layer has made its own. */
+static void start_shared_kv(struct graph *graph, const struct layers *layers,
+                            const struct gemma_inputs *inputs,
+                            struct gemma_stream *stream)
+{
+    const struct model_config *config = layers->config;
+    for (int i = 0; i < config->L; i++) {
+        const struct layer_config *facts = &config->layer[i];
+        if (stream->k[facts->is_sliding] != NULL) {
+            continue;
+        }
+        const struct shape *shape = &inputs->ids->type.shape;
+        const int64_t dim[] = {shape->dim[0], shape->dim[1], facts->G, facts->K};
+        struct value *zero = build_constant(
+            graph, row_type(graph, layers->options->compute, 4, dim), 0.0);
+        stream->k[facts->is_sliding] = zero;
+        stream->v[facts->is_sliding] = zero;
+    }
+}
+
+/*
+ * Per-layer inputs [L, B, T, P]: the token's rows of the table and a projection of its
+ * embedding x0, (norm(c_l) + e_l) / sqrt(2) with e = sqrt(P) table[id], c = W x0 / sqrt(D).
+ */
+static struct value *build_ple(struct graph *graph, const struct layers *layers,
+                               const struct gemma_inputs *inputs, struct value *x0)
+{
+    const struct model_config *config = layers->config;
+    const enum dtype compute = layers->options->compute;
+    const double scale = sqrt((double)config->P);
+    struct value *e = NULL;
+    if (inputs->ple_rows != NULL) {
+        e = build_scale(graph, build_cast(graph, inputs->ple_rows, compute), scale);
+    } else {
+        struct value *table =
+            build_use_param(graph, parameter(graph, layers, PARAM_PLE_TABLE), compute);
+        e = build_embed(graph, table, inputs->ids, scale, config->pad_id);
+    }
+    struct value *weight =
+        build_use_param(graph, parameter(graph, layers, PARAM_PLE_MODEL), compute);
+    struct value *c = build_linear(graph, x0, weight);
+    c = build_scale(graph, c, 1.0 / sqrt((double)config->D));
+    const struct shape *shape = &x0->type.shape;
+    const int64_t dim[] = {shape->dim[0], shape->dim[1], config->L, config->P};
+    c = gemma_layer_norm(graph, config, build_reshape(graph, c, type_shape(4, dim)),
+                         parameter(graph, layers, PARAM_PLE_MODEL_NORM), compute);
+    e = build_reshape(graph, e, type_shape(4, dim));
+    struct value *sum = build_scale(graph, build_add(graph, c, e), sqrt(0.5));
+    return build_transpose(graph, sum, (const int[]){2, 0, 1, 3});
+}
+
+static bool model_shares_kv(const struct model_config *config)
+{
+    for (int i = 0; i < config->L; i++) {
+        if (!model_config_owns_kv(config, i)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+struct gemma_forward gemma_build_forward(struct graph *graph,
+                                         const struct model_config *config,
+                                         const struct params *params,
+                                         const struct gemma_inputs *inputs,
+                                         const struct gemma_options *options)
+{
+    const struct layers layers = {.config = config,
+                                  .params = params,
+                                  .options = options,
+                                  .shares_kv = model_shares_kv(config)};
+    struct gemma_forward forward = {0};
+    forward.table = build_use_param(graph, parameter(graph, &layers, PARAM_EMBED),
+                                    options->compute);
+    forward.embedded = build_embed(graph, forward.table, inputs->ids,
+                                   config->embed_scale, config->pad_id);
+    if (config->P > 0) {
+        const char *outer = graph_push_scope(graph, "ple");
+        forward.ple = build_ple(graph, &layers, inputs, forward.embedded);
+        graph_pop_scope(graph, outer);
+    }
+    struct gemma_stream stream = {.h = forward.embedded};
+    if (layers.shares_kv) {
+        start_shared_kv(graph, &layers, inputs, &stream);
+    }
+    const struct scope_values all = {.position = inputs->position,
+                                     .first_key = inputs->first_key,
+                                     .ple = forward.ple};
+    struct layer_group *groups = mem_alloc_array((size_t)config->L, sizeof(*groups));
+    const int n_groups = layer_groups_find(config, groups);
+    for (int i = 0; i < n_groups; i++) {
+        build_group(graph, &layers, &groups[i], &all, &stream);
+    }
+    mem_free(groups);
+    forward.hidden =
+        gemma_layer_norm(graph, config, stream.h,
+                         parameter(graph, &layers, PARAM_FINAL_NORM), options->compute);
+    return forward;
+}
+
+struct value *gemma_build_logits(struct graph *graph, const struct model_config *config,
+                                 const struct gemma_forward *forward)
+{
+    struct value *logits = build_linear(graph, forward->hidden, forward->table);
+    if (config->final_softcap > 0.0) {
+        logits = build_softcap(graph, logits, config->final_softcap);
+    }
+    return logits;
+}

@@ -1,0 +1,39 @@
+/*
+ * gemma_layer - one decoder layer of Gemma 3 or Gemma 4.
+ */
+#ifndef MODEL_GEMMA_LAYER_H
+#define MODEL_GEMMA_LAYER_H
+
+#include "graph/graph.h"
+#include "model/config.h"
+#include "model/params.h"
+
+/* What flows from layer to layer. K and V (after norm and RoPE, [B, T, G, K]) of the last
+ * layer that made its own, by kind: [0] full, [1] sliding; NULL where nobody shares. */
+struct gemma_stream {
+    struct value *h; /* [B, T, D] */
+    struct value *k[2];
+    struct value *v[2];
+};
+
+struct gemma_layer {
+    const struct model_config *config;
+    int layer;          /* this one, or one that is equal */
+    enum dtype compute; /* of activations */
+    struct value
+        *params[PARAM_ROLE_COUNT]; /* as stored; NULL where the layer has none */
+    struct value *position;        /* i32 [B, T] */
+    struct value *first_key;       /* i32 [B, T] */
+    struct value *ple;             /* [B, T, P] this layer's input, or NULL */
+};
+
+/* Builds the layer behind stream->h and updates the stream. */
+void gemma_layer_build(struct graph *graph, const struct gemma_layer *layer,
+                       struct gemma_stream *stream);
+
+/* rms_norm with the family's way of using the weight (NULL: none). */
+struct value *gemma_layer_norm(struct graph *graph, const struct model_config *config,
+                               struct value *x, struct value *weight,
+                               enum dtype compute);
+
+#endif
