@@ -39,6 +39,7 @@ static_assert(sizeof(struct block_header) == MEM_ALIGNMENT, "header is one line"
 
 static mem_fatal_fn fatal_handler;
 static _Thread_local int guard_depth;
+static _Thread_local int64_t fails_in; /* see mem_fail_try_alloc; 0 = never */
 
 void mem_set_fatal_handler(mem_fatal_fn handler)
 {
@@ -179,12 +180,18 @@ char *mem_strndup(const char *text, size_t length)
 
 void *mem_try_alloc(size_t bytes, const char *what, struct error *err)
 {
-    void *pointer = any_block(bytes);
+    const bool fails = fails_in > 0 && --fails_in == 0;
+    void *pointer = fails ? NULL : any_block(bytes);
     if (pointer == NULL) {
         error_set(err, ERROR_RESOURCE, "%s: %zu bytes of host memory are not to be had",
                   what, bytes);
     }
     return pointer;
+}
+
+void mem_fail_try_alloc(int64_t n)
+{
+    fails_in = n;
 }
 
 void mem_free(void *pointer)

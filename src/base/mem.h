@@ -36,6 +36,10 @@ char *mem_strndup(const char *text, size_t length);
  * blocks are mapped directly, so that pages never touched cost nothing. */
 MUST_USE void *mem_try_alloc(size_t bytes, const char *what, struct error *err);
 
+/* For tests of unwinding: the n-th mem_try_alloc of this thread from now on (1 = the next)
+ * fails, once; 0 = none. */
+void mem_fail_try_alloc(int64_t n);
+
 /* Takes NULL. */
 void mem_free(void *pointer);
 

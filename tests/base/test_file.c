@@ -1,0 +1,318 @@
+/*
+ * Whole or not at all; messages with the path; links are not followed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+
+static char folder[64]; /* a fresh one for each test */
+
+static int make_folder(void **state)
+{
+    (void)state;
+    strcpy(folder, "/tmp/test_file-XXXXXX");
+    return mkdtemp(folder) == NULL ? -1 : 0;
+}
+
+static int remove_folder(void **state)
+{
+    (void)state;
+    struct error err;
+    return file_remove_tree(folder, &err) ? 0 : -1;
+}
+
+/* The path of `name` in the folder; valid until the next call but three. */
+static const char *inside(const char *name)
+{
+    static char paths[4][256];
+    static int next;
+    char *path = paths[next++ % 4];
+    snprintf(path, sizeof(paths[0]), "%s/%s", folder, name);
+    return path;
+}
+
+static int count_entries(void)
+{
+    DIR *entries = opendir(folder);
+    int n = 0;
+    while (readdir(entries) != NULL) {
+        n++;
+    }
+    closedir(entries);
+    return n - 2; /* "." and ".." */
+}
+
+static void assert_content(const char *path, const void *bytes, size_t length)
+{
+    struct error err;
+    size_t found_length = 0;
+    char *found = file_read(path, SIZE_MAX - 1, &found_length, &err);
+    assert_non_null(found);
+    assert_int_equal(found_length, length);
+    assert_memory_equal(found, bytes, length);
+    assert_int_equal(found[length], '\0');
+    mem_free(found);
+}
+
+/* G1 */
+static void written_whole_and_replaced(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_write_atomic(inside("f"), "one", 3, &err));
+    assert_content(inside("f"), "one", 3);
+    assert_true(file_write_atomic(inside("f"), "", 0, &err));
+    assert_content(inside("f"), "", 0);
+    assert_int_equal(count_entries(), 1);
+}
+
+static void writer_buffers_small_and_passes_large(void **state)
+{
+    (void)state;
+    struct error err;
+    const size_t n = 3 << 20;
+    unsigned char *bytes = mem_alloc(n);
+    for (size_t i = 0; i < n; i++) {
+        bytes[i] = (unsigned char)(i * 2654435761u >> 13);
+    }
+    struct file_writer *writer = file_writer_open(inside("big"), &err);
+    assert_non_null(writer);
+    assert_false(file_exists(inside("big")));
+    size_t at = 0;
+    size_t piece = 1;
+    while (at < n) {
+        const size_t now = piece < n - at ? piece : n - at;
+        assert_true(file_writer_add(writer, bytes + at, now, &err));
+        at += now;
+        piece = piece * 3 % 1000003;
+    }
+    assert_false(file_exists(inside("big")));
+    assert_true(file_writer_commit(writer, &err));
+    assert_content(inside("big"), bytes, n);
+
+    assert_true(file_copy(inside("big"), inside("copy"), &err));
+    assert_content(inside("copy"), bytes, n);
+    assert_int_equal(count_entries(), 2);
+    mem_free(bytes);
+}
+
+static void aborted_writer_leaves_nothing(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_write_atomic(inside("f"), "old", 3, &err));
+    struct file_writer *writer = file_writer_open(inside("f"), &err);
+    assert_non_null(writer);
+    assert_true(file_writer_add(writer, "new", 3, &err));
+    assert_int_equal(count_entries(), 2);
+    file_writer_abort(writer);
+    file_writer_abort(NULL);
+    assert_int_equal(count_entries(), 1);
+    assert_content(inside("f"), "old", 3);
+}
+
+/* The place is a folder, so the rename fails: the temporary file must go. */
+static void failed_commit_leaves_nothing(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_make_folders(inside("taken/x"), &err));
+    assert_false(file_write_atomic(inside("taken"), "abc", 3, &err));
+    assert_non_null(strstr(err.message, inside("taken")));
+    assert_int_equal(count_entries(), 1);
+}
+
+/* C33: the write fails half-way; the old file stays, nothing else is left. */
+static void failed_write_keeps_the_old_file(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_write_atomic(inside("f"), "old", 3, &err));
+    const size_t n = 2 << 20;
+    char *bytes = mem_alloc(n);
+    struct rlimit kept;
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &kept), 0);
+    const struct rlimit small = {.rlim_cur = 1 << 20, .rlim_max = kept.rlim_max};
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    const bool done = file_write_atomic(inside("f"), bytes, n, &err);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &kept), 0);
+    mem_free(bytes);
+    assert_false(done);
+    assert_non_null(strstr(err.message, "cannot be written"));
+    assert_content(inside("f"), "old", 3);
+    assert_int_equal(count_entries(), 1);
+}
+
+static void missing_folder_is_named(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_false(file_write_atomic(inside("none/f"), "x", 1, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_non_null(strstr(err.message, "none/f"));
+}
+
+static void two_writers_of_one_file(void **state)
+{
+    (void)state;
+    struct error err;
+    struct file_writer *a = file_writer_open(inside("f"), &err);
+    struct file_writer *b = file_writer_open(inside("f"), &err);
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_true(file_writer_add(a, "aaa", 3, &err));
+    assert_true(file_writer_add(b, "bb", 2, &err));
+    assert_true(file_writer_commit(a, &err));
+    assert_content(inside("f"), "aaa", 3);
+    assert_true(file_writer_commit(b, &err));
+    assert_content(inside("f"), "bb", 2);
+}
+
+static void read_refuses_too_much_and_the_wrong_kind(void **state)
+{
+    (void)state;
+    struct error err;
+    size_t length;
+    assert_true(file_write_atomic(inside("f"), "12345", 5, &err));
+    assert_null(file_read(inside("f"), 4, &length, &err));
+    assert_int_equal(err.kind, ERROR_DATA);
+    assert_non_null(strstr(err.message, "5 bytes"));
+    assert_null(file_read(folder, 100, &length, &err));
+    assert_non_null(strstr(err.message, folder));
+    assert_null(file_read(inside("none"), 100, &length, &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+}
+
+static void maps(void **state)
+{
+    (void)state;
+    struct error err;
+    struct file_map map;
+    assert_true(file_write_atomic(inside("f"), "12345", 5, &err));
+    assert_true(file_map_open(&map, inside("f"), &err));
+    assert_int_equal(map.length, 5);
+    assert_memory_equal(map.bytes, "12345", 5);
+    file_map_drop(&map, 0, 5);
+    file_map_drop(&map, 5, 0);
+    assert_memory_equal(map.bytes, "12345", 5);
+    file_map_close(&map);
+    file_map_close(&map);
+
+    assert_true(file_write_atomic(inside("empty"), "", 0, &err));
+    assert_true(file_map_open(&map, inside("empty"), &err));
+    assert_null(map.bytes);
+    assert_int_equal(map.length, 0);
+    file_map_close(&map);
+
+    assert_false(file_map_open(&map, inside("none"), &err));
+    assert_int_equal(err.kind, ERROR_NOT_FOUND);
+    assert_false(file_map_open(&map, folder, &err));
+}
+
+/* Dropped pages come back from the file with the same content. */
+static void dropped_pages_come_back(void **state)
+{
+    (void)state;
+    struct error err;
+    struct file_map map;
+    const size_t n = 100000;
+    unsigned char *bytes = mem_alloc(n);
+    memset(bytes, 7, n);
+    assert_true(file_write_atomic(inside("f"), bytes, n, &err));
+    assert_true(file_map_open(&map, inside("f"), &err));
+    assert_memory_equal(map.bytes, bytes, n);
+    file_map_drop(&map, 1, n - 2);
+    assert_memory_equal(map.bytes, bytes, n);
+    file_map_close(&map);
+    mem_free(bytes);
+}
+
+static void folders(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_make_folders(inside("a/b//c/"), &err));
+    assert_true(file_make_folders(inside("a/b/c"), &err));
+    assert_true(file_is_folder(inside("a/b/c")));
+    assert_true(file_write_atomic(inside("a/f"), "x", 1, &err));
+    assert_false(file_is_folder(inside("a/f")));
+    assert_true(file_exists(inside("a/f")));
+    assert_false(file_make_folders(inside("a/f/g"), &err));
+    assert_non_null(strstr(err.message, "a/f"));
+}
+
+static void removal_does_not_follow_links(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_make_folders(inside("kept"), &err));
+    assert_true(file_write_atomic(inside("kept/f"), "x", 1, &err));
+    assert_true(file_make_folders(inside("gone/deep/deeper"), &err));
+    assert_true(file_write_atomic(inside("gone/deep/f"), "x", 1, &err));
+    assert_int_equal(symlink(inside("kept"), inside("gone/link")), 0);
+    assert_int_equal(symlink("nowhere", inside("gone/deep/dangling")), 0);
+    assert_true(file_remove_tree(inside("gone"), &err));
+    assert_false(file_exists(inside("gone")));
+    assert_content(inside("kept/f"), "x", 1);
+    assert_true(file_remove_tree(inside("gone"), &err)); /* not there: nothing to do */
+}
+
+static void joins(void **state)
+{
+    (void)state;
+    static const char *const cases[][3] = {
+        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a/", "/b", "a/b"},
+        {"/", "b", "/b"},  {"", "b", "b"},     {"a", "b/c", "a/b/c"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        char *path = file_join(cases[i][0], cases[i][1]);
+        assert_string_equal(path, cases[i][2]);
+        mem_free(path);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(written_whole_and_replaced, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(writer_buffers_small_and_passes_large,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(aborted_writer_leaves_nothing, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(failed_commit_leaves_nothing, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(failed_write_keeps_the_old_file, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(missing_folder_is_named, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(two_writers_of_one_file, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(read_refuses_too_much_and_the_wrong_kind,
+                                        make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(maps, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(dropped_pages_come_back, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(folders, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(removal_does_not_follow_links, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
