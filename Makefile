@@ -39,7 +39,7 @@ FLAGS_fuzz  := -O1 -fsanitize=address,undefined,fuzzer-no-link -DLATHE_SLOW_CHEC
 FLAGS := $(FLAGS_$(VARIANT)) -g -fno-omit-frame-pointer -fno-math-errno
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden $(WARNINGS) \
   $(FLAGS) $(CFLAGS)
-GEMM_LIBS := $(if $(filter tsan,$(VARIANT)),,-ldnnl -lopenblas)
+GEMM_LIBS := $(if $(filter tsan,$(VARIANT)),,-ldnnl -lopenblas -lgomp)
 LIBS      := $(GEMM_LIBS) -ljansson -lyaml -lxxhash -lpthread -lm
 LINK       = $(CC) $(FLAGS) $(LDFLAGS) -o $@
 

@@ -34,7 +34,10 @@ struct kernel_call {
 };
 
 struct kernel {
-    /* Each NULL entry means: 0 bytes, 1 phase. */
+    /* True if `run` takes the node. NULL: it takes f32 (no f64, bf16, f16 operand). Nodes of
+     * composites that it does not take run by their definition. */
+    bool (*supports)(const struct node *node);
+    /* Each NULL entry means: 0 bytes, 1 phase, 1 task. */
     size_t (*scratch_bytes)(const struct node *node, size_t loss_head_bytes);
     size_t (*thread_bytes)(const struct node *node); /* per thread, uninitialised */
     int (*n_phases)(const struct node *node, size_t loss_head_bytes);
@@ -43,8 +46,12 @@ struct kernel {
                 void *thread_scratch);
 };
 
-/* kernel_of(op): the table made from ops.def. */
+/* kernel_of(op): the table made from ops.def. Ops that never run (arguments, repeats,
+ * composites that are always lowered) have run NULL. */
 const struct kernel *kernel_of(enum op op);
+
+/* False: the node must be lowered to its definition before it can run. */
+bool kernel_takes(const struct node *node);
 
 /* Elements per task of elementwise kernels. */
 enum { KERNEL_CHUNK = 16384 };

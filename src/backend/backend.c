@@ -1,0 +1,147 @@
+/*
+ * backend - one call for every engine: checks what all engines ask of their callers, then
+ * hands on. Which engine it is was decided by the function that made it.
+ */
+#include "backend/backend.h"
+
+#include "backend/cpu/engine.h"
+#include "backend/dispatch.h"
+#include "base/error.h"
+#include "graph/graph.h"
+
+struct engine *backend_create_cpu(const struct mesh *mesh, int first_rank,
+                                  int n_local_ranks,
+                                  const struct backend_options *options,
+                                  struct error *err)
+{
+    ASSERT(n_local_ranks >= 1 && first_rank >= 0);
+    ASSERT(first_rank + n_local_ranks <= mesh_n_ranks(mesh));
+    return engine_create(mesh, first_rank, n_local_ranks, options, err);
+}
+
+void backend_destroy(struct engine *engine)
+{
+    if (engine != NULL) {
+        engine->dispatch->destroy(engine);
+    }
+}
+
+const char *backend_describe(const struct engine *engine)
+{
+    return engine->dispatch->describe(engine);
+}
+
+int backend_n_local_ranks(const struct engine *engine)
+{
+    return engine->n_local_ranks;
+}
+
+bool backend_expands_repeats(const struct engine *engine)
+{
+    return engine->dispatch->expands_repeats;
+}
+
+struct program *backend_compile(struct engine *engine, struct graph *owned_graph,
+                                struct error *err)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        ASSERT(owned_graph->mesh.size[axis] == engine->mesh.size[axis]);
+    }
+    return engine->dispatch->compile(engine, owned_graph, err);
+}
+
+void backend_program_destroy(struct program *program)
+{
+    if (program != NULL) {
+        program->engine->dispatch->program_destroy(program);
+    }
+}
+
+const struct graph *backend_program_graph(const struct program *program)
+{
+    return program->graph;
+}
+
+size_t backend_program_bytes(const struct program *program)
+{
+    return program->engine->dispatch->program_bytes(program);
+}
+
+size_t backend_plan_bytes(struct engine *engine, const struct graph *graph)
+{
+    return engine->dispatch->plan_bytes(engine, graph);
+}
+
+struct buffer *backend_buffer_create(struct engine *engine, const struct type *type,
+                                     const char *name, struct error *err)
+{
+    return engine->dispatch->buffer_create(engine, type, name, err);
+}
+
+void backend_buffer_destroy(struct buffer *buffer)
+{
+    if (buffer != NULL) {
+        buffer->engine->dispatch->buffer_destroy(buffer);
+    }
+}
+
+const struct type *backend_buffer_type(const struct buffer *buffer)
+{
+    return &buffer->type;
+}
+
+bool backend_upload(struct buffer *buffer, int local, const void *host,
+                    struct error *err)
+{
+    ASSERT(0 <= local && local < buffer->engine->n_local_ranks);
+    return buffer->engine->dispatch->upload(buffer, local, host, err);
+}
+
+bool backend_fetch(struct buffer *buffer, int local, void *host, struct error *err)
+{
+    ASSERT(0 <= local && local < buffer->engine->n_local_ranks);
+    return buffer->engine->dispatch->fetch(buffer, local, host, err);
+}
+
+void *backend_buffer_host(struct buffer *buffer, int local)
+{
+    ASSERT(0 <= local && local < buffer->engine->n_local_ranks);
+    return buffer->engine->dispatch->buffer_host(buffer, local);
+}
+
+/* Shapes and dtypes only: the caller may hold a split value under another name. */
+static void check_buffer(const struct program *program, const struct buffer *buffer,
+                         const struct type *type)
+{
+    ASSERT(buffer != NULL && buffer->engine == program->engine);
+    ASSERT(buffer->type.dtype == type->dtype);
+    ASSERT(type_shape_equal(&buffer->type.shape, &type->shape));
+}
+
+bool backend_execute(struct program *program, struct buffer *const *arguments,
+                     struct buffer *const *outputs, struct error *err)
+{
+    const struct graph *graph = program->graph;
+    for (int i = 0; i < graph->n_arguments; i++) {
+        check_buffer(program, arguments[i], &graph->arguments[i]->type);
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        check_buffer(program, outputs[i], &graph->outputs[i].value->type);
+    }
+    return program->engine->dispatch->execute(program, arguments, outputs, err);
+}
+
+void backend_profile_print(const struct engine *engine, struct str *out)
+{
+    engine->dispatch->profile_print(engine, out);
+}
+
+void backend_profile_reset(struct engine *engine)
+{
+    engine->dispatch->profile_reset(engine);
+}
+
+double backend_measure_gemm_gflops(struct engine *engine)
+{
+    return engine->dispatch->measure_gemm_gflops(engine);
+}

@@ -1,0 +1,16 @@
+/*
+ * gemm_openblas - matrix products by OpenBLAS, one thread per call. As in gemm.h.
+ */
+#ifndef BACKEND_CPU_GEMM_OPENBLAS_H
+#define BACKEND_CPU_GEMM_OPENBLAS_H
+
+#include "base/base.h"
+
+void gemm_openblas_f32(bool transpose_a, bool transpose_b, int64_t m, int64_t n,
+                       int64_t k, const float *a, int64_t lda, const float *b,
+                       int64_t ldb, bool accumulates, float *c, int64_t ldc);
+
+/* Once per process: the library starts no threads of its own in a call. */
+void gemm_openblas_prepare(void);
+
+#endif

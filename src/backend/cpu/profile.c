@@ -1,0 +1,150 @@
+/*
+ * profile - sums the times of steps by op and by node name.
+ *
+ * Numbers in names stand for layers and become '*': "layers.3.mlp.down" and its like are
+ * one row.
+ */
+#include "backend/cpu/profile.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backend/cpu/program.h"
+#include "base/mem.h"
+#include "base/str.h"
+
+enum { MAX_NAME_ROWS = 40, LABEL_BYTES = 80 };
+
+struct row {
+    char label[LABEL_BYTES];
+    int64_t time_ns, n_runs;
+    double flops;
+};
+
+struct table {
+    struct row *rows;
+    size_t n, capacity;
+};
+
+/* The row with this label, made if need be: tables are small, so a walk will do. */
+static struct row *find_row(struct table *table, const char *label)
+{
+    for (size_t i = 0; i < table->n; i++) {
+        if (strcmp(table->rows[i].label, label) == 0) {
+            return &table->rows[i];
+        }
+    }
+    table->rows =
+        mem_reserve_one(table->rows, table->n, &table->capacity, sizeof(*table->rows));
+    struct row *row = &table->rows[table->n++];
+    memset(row, 0, sizeof(*row));
+    memcpy(row->label, label, strlen(label) + 1);
+    return row;
+}
+
+/* "layers.3.mlp.down" becomes "layers.*.mlp.down matmul". */
+static void name_label(char label[LABEL_BYTES], const struct node *node)
+{
+    size_t n = 0;
+    for (const char *c = node->name; *c != '\0' && n + 1 < LABEL_BYTES; c++) {
+        const bool starts_part = c == node->name || c[-1] == '.';
+        if (starts_part && isdigit((unsigned char)*c)) {
+            label[n++] = '*';
+            while (isdigit((unsigned char)c[1])) {
+                c++;
+            }
+        } else {
+            label[n++] = *c;
+        }
+    }
+    label[n] = '\0';
+    const char *op = op_name(node->op);
+    if (!str_ends_with(label, op) && n + strlen(op) + 2 < LABEL_BYTES) {
+        label[n] = ' ';
+        memcpy(label + n + 1, op, strlen(op) + 1);
+    }
+}
+
+static void add_step(struct table *table, const char *label,
+                     const struct program_step *step, int n_ranks)
+{
+    struct row *row = find_row(table, label);
+    row->time_ns += step->time_ns;
+    row->n_runs += step->n_runs;
+    row->flops += step->flops * (double)n_ranks * (double)step->n_runs;
+}
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct row *left = a;
+    const struct row *right = b;
+    if (left->time_ns != right->time_ns) {
+        return left->time_ns > right->time_ns ? -1 : 1;
+    }
+    return strcmp(left->label, right->label);
+}
+
+static void print_table(struct table *table, const char *title, size_t max_rows,
+                        struct str *out)
+{
+    if (table->n > 0) {
+        qsort(table->rows, table->n, sizeof(*table->rows), compare_rows);
+    }
+    int64_t total_ns = 0;
+    for (size_t i = 0; i < table->n; i++) {
+        total_ns += table->rows[i].time_ns;
+    }
+    str_printf(out, "%-48s %10s %7s %8s %8s\n", title, "ms", "share", "runs",
+               "GFLOP/s");
+    for (size_t i = 0; i < table->n && i < max_rows; i++) {
+        const struct row *row = &table->rows[i];
+        const double share =
+            total_ns > 0 ? 100.0 * (double)row->time_ns / (double)total_ns : 0.0;
+        str_printf(out, "%-48s %10.2f %6.1f%% %8lld", row->label,
+                   (double)row->time_ns / 1e6, share, (long long)row->n_runs);
+        if (row->flops > 0.0 && row->time_ns > 0) {
+            str_printf(out, " %8.1f", row->flops / (double)row->time_ns);
+        }
+        str_add(out, "\n");
+    }
+    if (table->n > max_rows) {
+        str_printf(out, "(%zu more)\n", table->n - max_rows);
+    }
+    str_printf(out, "%-48s %10.2f\n\n", "total", (double)total_ns / 1e6);
+    mem_free(table->rows);
+}
+
+void profile_print(const struct engine *base, struct str *out)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    if (!engine->profiles) {
+        return;
+    }
+    struct table by_op = {0};
+    struct table by_name = {0};
+    for (const struct cpu_program *program = engine->programs; program != NULL;
+         program = program->next) {
+        for (int i = 0; i < program->n_steps; i++) {
+            const struct program_step *step = &program->steps[i];
+            char label[LABEL_BYTES];
+            name_label(label, step->node);
+            add_step(&by_op, op_name(step->node->op), step, base->n_local_ranks);
+            add_step(&by_name, label, step, base->n_local_ranks);
+        }
+    }
+    print_table(&by_op, "op", OP_COUNT, out);
+    print_table(&by_name, "node", MAX_NAME_ROWS, out);
+}
+
+void profile_reset(struct engine *base)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    for (struct cpu_program *program = engine->programs; program != NULL;
+         program = program->next) {
+        for (int i = 0; i < program->n_steps; i++) {
+            program->steps[i].time_ns = 0;
+            program->steps[i].n_runs = 0;
+        }
+    }
+}
