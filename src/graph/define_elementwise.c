@@ -1,0 +1,149 @@
+/*
+ * define_elementwise - what the composites mean that treat each element alone: activations,
+ * the optimizer, accumulation, and the two small ones around parameters.
+ *
+ * bf16 operands are widened to f32 first and the result is rounded once.
+ */
+#include "graph/build.h"
+#include "graph/define_rules.h"
+
+/* 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), in the type of x. */
+static struct value *gelu_tanh(struct graph *graph, struct value *x)
+{
+    const double sqrt_2_over_pi = 0.79788456080286535588;
+    const double cubic = 0.044715;
+    struct value *square = build_mul(graph, x, x);
+    /* x + c x^3 = x (1 + c x^2) */
+    struct value *inner =
+        build_mul(graph, x, build_shift(graph, build_scale(graph, square, cubic), 1.0));
+    struct value *t = build_tanh(graph, build_scale(graph, inner, sqrt_2_over_pi));
+    return build_mul(graph, build_scale(graph, x, 0.5), build_shift(graph, t, 1.0));
+}
+
+void define_gelu_tanh(struct define *define)
+{
+    struct value *x = define->inputs[0];
+    struct value *y = gelu_tanh(define->graph, define_widen(define->graph, x));
+    define->outputs[0] = define_cast(define->graph, y, x->type.dtype);
+}
+
+void define_geglu(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *gate = define->inputs[0];
+    struct value *up = define->inputs[1];
+    struct value *y = build_mul(graph, gelu_tanh(graph, define_widen(graph, gate)),
+                                define_widen(graph, up));
+    define->outputs[0] = define_cast(graph, y, gate->type.dtype);
+}
+
+/* x / (1 + exp(-x)) = x/2 (1 + tanh(x/2)), which cannot overflow. */
+void define_silu(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *x = define->inputs[0];
+    struct value *half = build_scale(graph, define_widen(graph, x), 0.5);
+    struct value *y =
+        build_mul(graph, half, build_shift(graph, build_tanh(graph, half), 1.0));
+    define->outputs[0] = define_cast(graph, y, x->type.dtype);
+}
+
+void define_softcap(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *x = define->inputs[0];
+    const double cap = define->attributes->value;
+    struct value *t =
+        build_tanh(graph, build_scale(graph, define_widen(graph, x), 1.0 / cap));
+    define->outputs[0] = define_cast(graph, build_scale(graph, t, cap), x->type.dtype);
+}
+
+/* Cast, then gather: the traffic is in the compute type. */
+void define_use_param(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *shard = define->inputs[0];
+    struct value *used = define_cast(graph, shard, define->attributes->dtype);
+    const struct place place = shard->type.placement.axis[MESH_SHARD];
+    if (place.kind == PLACE_SPLIT && place.dim == 0) {
+        used = build_all_gather(graph, used, MESH_SHARD, 0);
+    }
+    /* An op of its own has a result of its own. */
+    define->outputs[0] = used == shard ? build_barrier(graph, shard) : used;
+}
+
+void define_accumulate(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *acc = define->inputs[0];
+    struct value *keep = define->inputs[1];
+    struct value *g = define->inputs[2];
+    struct value *zero = build_constant(graph, acc->type, 0.0);
+    struct value *kept = build_select(graph, keep, acc, zero);
+    define->outputs[0] = build_add(graph, kept, define_cast(graph, g, acc->type.dtype));
+}
+
+void define_sum_squares(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *x = define_cast(graph, define->inputs[0], DTYPE_F64);
+    const int axes[SHAPE_MAX_RANK] = {0, 1, 2, 3, 4, 5};
+    struct value *square = build_mul(graph, x, x);
+    if (x->type.shape.rank > 0) {
+        square = build_reduce_sum(graph, square, x->type.shape.rank, axes);
+    }
+    define->outputs[0] = square;
+}
+
+/* Element `index` of a vector, as a scalar. */
+static struct value *vector_element(struct graph *graph, struct value *vector,
+                                    int64_t index)
+{
+    struct value *one = build_slice_axis(graph, vector, 0, index, index + 1);
+    return build_reshape(graph, one, type_shape(0, NULL));
+}
+
+/* (1 - x) for a scalar x. */
+static struct value *one_minus(struct graph *graph, struct value *x)
+{
+    return build_shift(graph, build_scale(graph, x, -1.0), 1.0);
+}
+
+/* beta * old + (1 - beta) * fresh */
+static struct value *blend(struct graph *graph, struct value *beta, struct value *old,
+                           struct value *fresh)
+{
+    return build_add(graph, build_mul(graph, old, beta),
+                     build_mul(graph, fresh, one_minus(graph, beta)));
+}
+
+void define_adamw(struct define *define)
+{
+    struct graph *graph = define->graph;
+    struct value *p = define->inputs[0];
+    struct value *m = define->inputs[2];
+    struct value *v = define->inputs[3];
+    struct value *hyper[ADAMW_N_HYPER];
+    for (int i = 0; i < ADAMW_N_HYPER; i++) {
+        hyper[i] = vector_element(graph, define->inputs[4], i);
+    }
+    struct value *g = build_mul(graph, define->inputs[1], define->inputs[5]);
+    struct value *apply = define->inputs[6];
+
+    struct value *decay = build_mul(graph, hyper[ADAMW_LR], hyper[ADAMW_DECAY]);
+    struct value *decayed = build_mul(graph, p, one_minus(graph, decay));
+    struct value *new_m = blend(graph, hyper[ADAMW_BETA1], m, g);
+    struct value *new_v = blend(graph, hyper[ADAMW_BETA2], v, build_mul(graph, g, g));
+
+    struct value *step =
+        build_div(graph, hyper[ADAMW_LR], hyper[ADAMW_BIAS_CORRECTION1]);
+    struct value *root = build_sqrt(graph, hyper[ADAMW_BIAS_CORRECTION2]);
+    struct value *denominator = build_add(
+        graph, build_div(graph, build_sqrt(graph, new_v), root), hyper[ADAMW_EPS]);
+    struct value *move = build_div(graph, build_mul(graph, new_m, step), denominator);
+    struct value *new_p = build_sub(graph, decayed, move);
+
+    define->outputs[0] = build_select(graph, apply, new_p, p);
+    define->outputs[1] = build_select(graph, apply, new_m, m);
+    define->outputs[2] = build_select(graph, apply, new_v, v);
+}

@@ -1,0 +1,35 @@
+/*
+ * define_rules - the definition of each composite, define_NAME, declared from ops.def, and
+ * small steps that several of them share.
+ */
+#ifndef GRAPH_DEFINE_RULES_H
+#define GRAPH_DEFINE_RULES_H
+
+#include "graph/define.h"
+
+#define DEFINE_RULE_PRIMITIVE(name)
+#define DEFINE_RULE_COMPOSITE(name) void define_##name(struct define *define);
+#define DEFINE_RULE_GRADIENT(name)
+#define OP(NAME, name, kind, min_inputs, max_inputs, n_outputs) DEFINE_RULE_##kind(name)
+#include "graph/ops.def"
+#undef OP
+#undef DEFINE_RULE_PRIMITIVE
+#undef DEFINE_RULE_COMPOSITE
+#undef DEFINE_RULE_GRADIENT
+
+/* The type that norms, softmax, losses and activations are computed in: f64 for f64
+ * operands, else f32. */
+enum dtype define_math_dtype(enum dtype dtype);
+
+/* x itself where it has that type already. */
+struct value *define_cast(struct graph *graph, struct value *x, enum dtype dtype);
+
+/* cast to the type of define_math_dtype. */
+struct value *define_widen(struct graph *graph, struct value *x);
+
+/* A scalar, or a value of the trailing or any other dimensions `axes`, spread over the
+ * shape of `like`, placed as `like` is. */
+struct value *define_spread(struct graph *graph, struct value *x,
+                            const struct value *like, const int *axes);
+
+#endif
