@@ -1,0 +1,243 @@
+/*
+ * vocabulary - a hash table over one block of texts.
+ *
+ * A slot keeps 32 bits of the hash beside the id, so a probe reads the text only when it
+ * is almost surely the right one: two cache lines for a hit, one for a miss.
+ */
+#include "text/vocabulary.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+
+void vocabulary_deinit(struct vocabulary *vocabulary)
+{
+    mem_free(vocabulary->texts);
+    mem_free(vocabulary->from);
+    mem_free(vocabulary->length);
+    mem_free(vocabulary->flags);
+    mem_free(vocabulary->slots);
+    *vocabulary = (struct vocabulary){0};
+}
+
+static uint64_t mix(uint64_t a)
+{
+    a ^= a >> 32;
+    a *= 0x9e3779b97f4a7c15u;
+    a ^= a >> 29;
+    return a;
+}
+
+static uint32_t hash_text(const char *text, size_t length)
+{
+    uint64_t hash = 0x243f6a8885a308d3u ^ length;
+    while (length >= 8) {
+        uint64_t word;
+        memcpy(&word, text, 8);
+        hash = mix(hash ^ word) * 0xd6e8feb86659fd93u;
+        text += 8;
+        length -= 8;
+    }
+    uint64_t word = 0;
+    if (length >= 4) {
+        uint32_t head;
+        uint32_t tail;
+        memcpy(&head, text, 4);
+        memcpy(&tail, text + length - 4, 4);
+        word = (uint64_t)head << 32 | tail;
+    } else if (length > 0) {
+        const uint8_t first = (uint8_t)text[0];
+        const uint8_t middle = (uint8_t)text[length / 2];
+        const uint8_t last = (uint8_t)text[length - 1];
+        word = (uint64_t)first << 16 | (uint64_t)middle << 8 | last;
+    }
+    hash = mix(hash ^ word) * 0xd6e8feb86659fd93u;
+    return (uint32_t)(hash >> 32);
+}
+
+/* The slot that holds the text, or the empty one where it would go. */
+static size_t find_slot(const struct vocabulary *vocabulary, const char *text,
+                        size_t length, uint32_t hash)
+{
+    const size_t mask = vocabulary->n_slots - 1;
+    size_t i = hash & mask;
+    for (;;) {
+        const struct vocabulary_slot slot = vocabulary->slots[i];
+        if (slot.id < 0) {
+            return i;
+        }
+        if (slot.hash == hash && vocabulary->length[slot.id] == length &&
+            memcmp(vocabulary->texts + vocabulary->from[slot.id], text, length) == 0) {
+            return i;
+        }
+        i = (i + 1) & mask;
+    }
+}
+
+static void grow_slots(struct vocabulary *vocabulary)
+{
+    const size_t n_old = vocabulary->n_slots;
+    struct vocabulary_slot *old = vocabulary->slots;
+    vocabulary->n_slots = n_old == 0 ? 1024 : 2 * n_old;
+    vocabulary->slots = mem_alloc_array(vocabulary->n_slots, sizeof(*old));
+    for (size_t i = 0; i < vocabulary->n_slots; i++) {
+        vocabulary->slots[i].id = -1;
+    }
+    const size_t mask = vocabulary->n_slots - 1;
+    for (size_t i = 0; i < n_old; i++) {
+        if (old[i].id >= 0) {
+            size_t to = old[i].hash & mask;
+            while (vocabulary->slots[to].id >= 0) {
+                to = (to + 1) & mask;
+            }
+            vocabulary->slots[to] = old[i];
+        }
+    }
+    mem_free(old);
+}
+
+/* Room for this id; ids skipped on the way are not in use. */
+static void grow_ids(struct vocabulary *vocabulary, size_t id)
+{
+    if (id >= vocabulary->ids_capacity) {
+        const size_t old = vocabulary->ids_capacity;
+        size_t capacity = old == 0 ? 1024 : 2 * old;
+        while (capacity <= id) {
+            capacity *= 2;
+        }
+        vocabulary->from = mem_grow_array(vocabulary->from, old, capacity, 4);
+        vocabulary->length = mem_grow_array(vocabulary->length, old, capacity, 4);
+        vocabulary->flags = mem_grow_array(vocabulary->flags, old, capacity, 1);
+        vocabulary->ids_capacity = capacity;
+    }
+    while (vocabulary->n_ids <= id) {
+        vocabulary->from[vocabulary->n_ids] = 0;
+        vocabulary->length[vocabulary->n_ids] = 0;
+        vocabulary->flags[vocabulary->n_ids] = 0;
+        vocabulary->n_ids++;
+    }
+}
+
+/* Appends text and NUL to the block; false where it would outgrow 32 bits. */
+static bool add_text(struct vocabulary *vocabulary, const char *text, size_t length)
+{
+    const size_t end = vocabulary->texts_length + length + 1;
+    if (end > UINT32_MAX) {
+        return false;
+    }
+    if (end > vocabulary->texts_capacity) {
+        const size_t capacity = 2 * end + 4096;
+        vocabulary->texts =
+            mem_grow_array(vocabulary->texts, vocabulary->texts_capacity, capacity, 1);
+        vocabulary->texts_capacity = capacity;
+    }
+    memcpy(vocabulary->texts + vocabulary->texts_length, text, length);
+    vocabulary->texts[end - 1] = '\0';
+    vocabulary->texts_length = end;
+    return true;
+}
+
+bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
+                    size_t length, uint8_t flags, struct error *err)
+{
+    if (id < 0 || id >= VOCABULARY_MAX_TOKENS) {
+        return error_set(err, ERROR_DATA, "token id %lld is not in 0 .. %d",
+                         (long long)id, VOCABULARY_MAX_TOKENS - 1);
+    }
+    if (length == 0) {
+        return error_set(err, ERROR_DATA, "token %lld has no text", (long long)id);
+    }
+    if (2 * (vocabulary->n_tokens + 1) > vocabulary->n_slots) {
+        grow_slots(vocabulary);
+    }
+    grow_ids(vocabulary, (size_t)id);
+    if (vocabulary->length[id] != 0) {
+        return error_set(err, ERROR_DATA, "token id %lld is given twice",
+                         (long long)id);
+    }
+    const uint32_t hash = hash_text(text, length);
+    const size_t slot = find_slot(vocabulary, text, length, hash);
+    if (vocabulary->slots[slot].id >= 0) {
+        return error_set(err, ERROR_DATA,
+                         "tokens %d and %lld have the same text \"%.*s\"",
+                         vocabulary->slots[slot].id, (long long)id,
+                         (int)base_min((int64_t)length, 60), text);
+    }
+    const size_t from = vocabulary->texts_length;
+    if (!add_text(vocabulary, text, length)) {
+        return error_set(err, ERROR_DATA, "token texts take more than 4 GiB");
+    }
+    vocabulary->from[id] = (uint32_t)from;
+    vocabulary->length[id] = (uint32_t)length;
+    vocabulary->flags[id] = flags;
+    vocabulary->slots[slot] = (struct vocabulary_slot){.hash = hash, .id = (int32_t)id};
+    vocabulary->n_tokens++;
+    vocabulary->max_length =
+        (uint32_t)base_max(vocabulary->max_length, (int64_t)length);
+    return true;
+}
+
+int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text,
+                        size_t length)
+{
+    if (length == 0 || length > vocabulary->max_length) {
+        return -1;
+    }
+    const size_t slot = find_slot(vocabulary, text, length, hash_text(text, length));
+    return vocabulary->slots[slot].id;
+}
+
+int32_t vocabulary_find_model(const struct vocabulary *vocabulary, const char *text,
+                              size_t length)
+{
+    const int32_t id = vocabulary_find(vocabulary, text, length);
+    return id >= 0 && (vocabulary->flags[id] & VOCABULARY_MODEL) != 0 ? id : -1;
+}
+
+const char *vocabulary_text(const struct vocabulary *vocabulary, int64_t id,
+                            size_t *length)
+{
+    *length = 0;
+    if (id < 0 || (uint64_t)id >= vocabulary->n_ids || vocabulary->length[id] == 0) {
+        return NULL;
+    }
+    *length = vocabulary->length[id];
+    return vocabulary->texts + vocabulary->from[id];
+}
+
+int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)
+{
+    char text[8];
+    const int length = snprintf(text, sizeof(text), "<0x%02X>", byte);
+    return vocabulary_find_model(vocabulary, text, (size_t)length);
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'A' && c <= 'F') {
+        return c - 'A' + 10;
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return -1;
+}
+
+bool vocabulary_is_byte(const char *text, size_t length, uint8_t *byte)
+{
+    if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') {
+        return false;
+    }
+    const int high = hex_digit(text[3]);
+    const int low = hex_digit(text[4]);
+    if (high < 0 || low < 0) {
+        return false;
+    }
+    *byte = (uint8_t)(high * 16 + low);
+    return true;
+}
