@@ -2,10 +2,7 @@
 
 BUILD   ?= build
 VARIANT ?= release
-CC      ?= gcc
-ifeq ($(origin CC),default)
-CC      := gcc
-endif
+CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 OUT     := $(BUILD)/$(VARIANT)
 
 # Sources by wildcard: src/app/main.c goes into the program only.
@@ -55,7 +52,8 @@ object   = $(patsubst %.c,$(OUT)/obj/%.o,$(1))
 PROGRAM := $(if $(wildcard src/app/main.c),$(OUT)/lathe)
 OBJECTS := $(call object,$(LIBRARY)) \
   $(foreach isa,$(ISAS),$(patsubst %.c,$(OUT)/obj/%.$(isa).o,$(NATIVE)))
-TEST_PROGRAMS  := $(patsubst %.c,$(OUT)/%,$(TESTS))
+# Fuzzers also run as tests, over their seeds (fuzz/driver/replay.c).
+TEST_PROGRAMS  := $(patsubst %.c,$(OUT)/%,$(TESTS)) $(patsubst %.c,$(OUT)/tests/%,$(FUZZERS))
 BENCH_PROGRAMS := $(patsubst %.c,$(OUT)/%,$(BENCHES))
 TOOL_PROGRAMS  := $(patsubst %.c,$(OUT)/%,$(TOOLS))
 FUZZ_PROGRAMS  := $(patsubst %.c,$(OUT)/%,$(FUZZERS))
@@ -136,6 +134,8 @@ $(OUT)/lathe: $(OUT)/obj/src/app/main.o $(OUT)/liblathe.a
 	$(LINK) $^ $(LIBS)
 $(OUT)/tests/%: $(OUT)/obj/tests/%.o $(call object,$(SUPPORT)) $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ -lcmocka $(LIBS)
+$(OUT)/tests/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/obj/fuzz/driver/replay.o $(OUT)/liblathe.a
+	@mkdir -p $(@D); $(LINK) $^ $(LIBS)
 $(OUT)/bench/% $(OUT)/tools/%: $(OUT)/obj/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS) -ldl
 $(OUT)/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/liblathe.a
