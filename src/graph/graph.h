@@ -21,6 +21,7 @@
 
 struct error;
 struct graph;
+struct graph_trap;
 struct node;
 
 enum op {
@@ -130,6 +131,7 @@ struct graph {
     int next_block;
     int next_node_id;
     int node_capacity, argument_capacity, output_capacity;
+    struct graph_trap *trap; /* graph_trap.h; NULL but in scratch graphs */
 };
 
 struct graph *graph_create(const struct mesh *mesh);
@@ -137,8 +139,9 @@ void graph_destroy(struct graph *graph); /* takes NULL; bodies of repeats too */
 
 /*
  * Appends a node; its output types are inferred; inputs must belong to this graph and
- * stand before. `name` is the last part of its name (NULL: the op's name). A node that
- * breaks a shape or placement rule aborts with the rule's message. `body` (OP_REPEAT only,
+ * stand before. `name` is the last part of its name (NULL: the op's name); names of
+ * parameters and inputs are taken whole, without the scope. A node that breaks a shape or
+ * placement rule aborts with the rule's message. `body` (OP_REPEAT only,
  * else NULL) becomes owned by the graph.
  */
 struct node *graph_append(struct graph *graph, enum op op, int n_inputs,
@@ -146,7 +149,7 @@ struct node *graph_append(struct graph *graph, enum op op, int n_inputs,
                           const struct attributes *attributes, struct graph *owned_body,
                           const char *name);
 
-/* As graph_append, but a broken rule returns NULL with the message. */
+/* As graph_append, but a broken rule returns NULL with the message (and frees the body). */
 MUST_USE struct node *graph_try_append(struct graph *graph, enum op op, int n_inputs,
                                        struct value *const *inputs,
                                        const struct attributes *attributes,

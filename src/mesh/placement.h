@@ -7,7 +7,10 @@
  *            blocks (shapes in the graph are local: the block's);
  *   partial  the value is the sum over the ranks of what they hold.
  *
- * Several axes may split one dimension: the axis that comes first is the major one.
+ * Several axes may split one dimension: the blocks are numbered with replica as the major
+ * axis, then tensor, then shard. (Rows of the batch are split over replica and shard in
+ * rank order; a matrix split over tensor and shard along its rows is, once gathered over
+ * shard, one run of rows per tensor rank.)
  */
 #ifndef MESH_PLACEMENT_H
 #define MESH_PLACEMENT_H
@@ -38,6 +41,13 @@ bool placement_has_partial(const struct placement *placement);
 
 /* "", or for example "{shard: split 0, tensor: partial}". Returns `buffer`. */
 const char *placement_format(char buffer[96], const struct placement *placement);
+
+/* True where `axis` splits a dimension and no other axis cuts that dimension's blocks
+ * finer: only then is a gather over `axis` one run of it. */
+bool placement_is_finest(const struct placement *placement, enum mesh_axis axis);
+
+/* True when axis `a` comes before `b` in the numbering of blocks above. */
+bool placement_is_major(enum mesh_axis a, enum mesh_axis b);
 
 /* Into how many blocks dimension `dim` is cut over the whole mesh. */
 int placement_n_blocks(const struct placement *placement, const struct mesh *mesh,

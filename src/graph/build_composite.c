@@ -1,0 +1,117 @@
+/*
+ * build_composite - ops with a definition (define.h) and native kernels.
+ */
+#include "graph/build.h"
+
+static struct value *append(struct graph *graph, enum op op, int n_inputs,
+                            struct value *const *inputs,
+                            const struct attributes *attributes)
+{
+    return graph_append(graph, op, n_inputs, inputs, attributes, NULL, NULL)
+        ->outputs[0];
+}
+
+struct value *build_use_param(struct graph *graph, struct value *shard,
+                              enum dtype dtype)
+{
+    return append(graph, OP_USE_PARAM, 1, &shard,
+                  &(struct attributes){.dtype = dtype, .mesh_axis = MESH_SHARD});
+}
+
+struct value *build_accumulate(struct graph *graph, struct value *acc,
+                               struct value *keep, struct value *g)
+{
+    return append(graph, OP_ACCUMULATE, 3, (struct value *[]){acc, keep, g},
+                  &(struct attributes){0});
+}
+
+struct value *build_sum_squares(struct graph *graph, struct value *x)
+{
+    return append(graph, OP_SUM_SQUARES, 1, &x, &(struct attributes){0});
+}
+
+struct value *build_rms_norm(struct graph *graph, struct value *x, struct value *weight,
+                             double eps, bool adds_one)
+{
+    return append(graph, OP_RMS_NORM, weight == NULL ? 1 : 2,
+                  (struct value *[]){x, weight},
+                  &(struct attributes){.eps = eps, .adds_one = adds_one});
+}
+
+struct value *build_rope(struct graph *graph, struct value *x, struct value *position,
+                         double theta, double factor, int64_t pairs)
+{
+    const struct attributes attributes = {
+        .theta = theta,
+        .factor = factor,
+        .pairs = pairs,
+    };
+    return append(graph, OP_ROPE, 2, (struct value *[]){x, position}, &attributes);
+}
+
+struct value *build_gelu_tanh(struct graph *graph, struct value *x)
+{
+    return append(graph, OP_GELU_TANH, 1, &x, &(struct attributes){0});
+}
+
+struct value *build_geglu(struct graph *graph, struct value *gate, struct value *up)
+{
+    return append(graph, OP_GEGLU, 2, (struct value *[]){gate, up},
+                  &(struct attributes){0});
+}
+
+struct value *build_silu(struct graph *graph, struct value *x)
+{
+    return append(graph, OP_SILU, 1, &x, &(struct attributes){0});
+}
+
+struct value *build_softcap(struct graph *graph, struct value *x, double cap)
+{
+    return append(graph, OP_SOFTCAP, 1, &x, &(struct attributes){.value = cap});
+}
+
+struct value *build_embed(struct graph *graph, struct value *table, struct value *ids,
+                          double scale, int64_t ignore_row)
+{
+    return append(graph, OP_EMBED, 2, (struct value *[]){table, ids},
+                  &(struct attributes){.value = scale, .ignore_row = ignore_row});
+}
+
+struct value *build_attention(struct graph *graph, struct value *q, struct value *k,
+                              struct value *v, struct value *first_key, double scale,
+                              int64_t window, struct value **lse)
+{
+    struct value *const inputs[] = {q, k, v, first_key};
+    const struct attributes attributes = {.value = scale, .window = window};
+    struct node *node =
+        graph_append(graph, OP_ATTENTION, 4, inputs, &attributes, NULL, NULL);
+    if (lse != NULL) {
+        *lse = node->outputs[1];
+    }
+    return node->outputs[0];
+}
+
+struct node *build_loss_head(struct graph *graph, struct value *hidden,
+                             struct value *table, struct value *loss_rows,
+                             struct value *targets, struct value *weight, double cap,
+                             bool with_gradient, struct value *acc, struct value *keep)
+{
+    ASSERT(acc != NULL || keep == NULL);
+    struct value *const inputs[] = {hidden, table, loss_rows, targets,
+                                    weight, acc,   keep};
+    const int n_inputs = 5 + (acc != NULL) + (keep != NULL);
+    const struct attributes attributes = {
+        .value = cap,
+        .with_gradient = with_gradient,
+    };
+    return graph_append(graph, OP_LOSS_HEAD, n_inputs, inputs, &attributes, NULL, NULL);
+}
+
+struct node *build_adamw(struct graph *graph, struct value *p, struct value *g,
+                         struct value *m, struct value *v, struct value *hyper,
+                         struct value *scale, struct value *apply)
+{
+    struct value *const inputs[] = {p, g, m, v, hyper, scale, apply};
+    return graph_append(graph, OP_ADAMW, 7, inputs, &(struct attributes){0}, NULL,
+                        NULL);
+}

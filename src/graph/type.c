@@ -1,0 +1,87 @@
+/*
+ * type - making, comparing and printing types; sizes with checked arithmetic.
+ */
+#include "graph/type.h"
+
+#include <stdio.h>
+
+#include "base/mem.h"
+
+struct shape type_shape(int rank, const int64_t *dim)
+{
+    ASSERT(rank >= 0 && rank <= SHAPE_MAX_RANK);
+    struct shape shape = {.rank = rank};
+    for (int i = 0; i < rank; i++) {
+        shape.dim[i] = dim[i];
+    }
+    return shape;
+}
+
+struct type type_make(enum dtype dtype, int rank, const int64_t *dim)
+{
+    return (struct type){.dtype = dtype, .shape = type_shape(rank, dim)};
+}
+
+struct type type_scalar(enum dtype dtype)
+{
+    return type_make(dtype, 0, NULL);
+}
+
+int64_t type_shape_elements(const struct shape *shape)
+{
+    size_t n = 1;
+    for (int i = 0; i < shape->rank; i++) {
+        ASSERT(shape->dim[i] >= 0);
+        const bool fits = mem_size_mul(n, (size_t)shape->dim[i], &n);
+        ASSERT(fits && n <= INT64_MAX);
+    }
+    return (int64_t)n;
+}
+
+int64_t type_elements(const struct type *type)
+{
+    return type_shape_elements(&type->shape);
+}
+
+size_t type_bytes(const struct type *type)
+{
+    size_t bytes = 0;
+    const bool fits = mem_size_mul((size_t)type_shape_elements(&type->shape),
+                                   dtype_bytes(type->dtype), &bytes);
+    ASSERT(fits);
+    return bytes;
+}
+
+bool type_shape_equal(const struct shape *a, const struct shape *b)
+{
+    if (a->rank != b->rank) {
+        return false;
+    }
+    for (int i = 0; i < a->rank; i++) {
+        if (a->dim[i] != b->dim[i]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool type_equal(const struct type *a, const struct type *b)
+{
+    return a->dtype == b->dtype && type_shape_equal(&a->shape, &b->shape) &&
+           placement_equal(&a->placement, &b->placement);
+}
+
+const char *type_format(char buffer[192], const struct type *type)
+{
+    /* Six dimensions of at most 13 digits and a placement of at most 95 bytes fit; wider
+     * numbers are cut. */
+    int length = snprintf(buffer, 192, "%s[", dtype_name(type->dtype));
+    for (int i = 0; i < type->shape.rank && length < 90; i++) {
+        length += snprintf(buffer + length, (size_t)(192 - length), "%s%lld",
+                           i == 0 ? "" : ",", (long long)type->shape.dim[i]);
+    }
+    char placement[96];
+    placement_format(placement, &type->placement);
+    snprintf(buffer + length, (size_t)(192 - length), "]%.80s", placement);
+    return buffer;
+}

@@ -1,0 +1,55 @@
+/*
+ * mesh - rank numbers as coordinates and back. Row-major: the last axis changes fastest.
+ */
+#include "mesh/mesh.h"
+
+struct mesh mesh_single(void)
+{
+    return (struct mesh){.size = {1, 1, 1}};
+}
+
+int mesh_n_ranks(const struct mesh *mesh)
+{
+    int n = 1;
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        ASSERT(mesh->size[axis] >= 1);
+        n *= mesh->size[axis];
+    }
+    return n;
+}
+
+const char *mesh_axis_name(enum mesh_axis axis)
+{
+    static const char *const names[MESH_N_AXES] = {
+        [MESH_REPLICA] = "replica",
+        [MESH_SHARD] = "shard",
+        [MESH_TENSOR] = "tensor",
+    };
+    ASSERT((int)axis >= 0 && axis < MESH_N_AXES);
+    return names[axis];
+}
+
+/* How far apart in rank number two neighbours along `axis` are. */
+static int axis_stride(const struct mesh *mesh, enum mesh_axis axis)
+{
+    int stride = 1;
+    for (int i = (int)axis + 1; i < MESH_N_AXES; i++) {
+        stride *= mesh->size[i];
+    }
+    return stride;
+}
+
+int mesh_coordinate(const struct mesh *mesh, int rank, enum mesh_axis axis)
+{
+    ASSERT((int)axis >= 0 && axis < MESH_N_AXES);
+    ASSERT(rank >= 0 && rank < mesh_n_ranks(mesh));
+    return rank / axis_stride(mesh, axis) % mesh->size[axis];
+}
+
+int mesh_neighbour(const struct mesh *mesh, int rank, enum mesh_axis axis,
+                   int coordinate)
+{
+    ASSERT(coordinate >= 0 && coordinate < mesh->size[axis]);
+    const int here = mesh_coordinate(mesh, rank, axis);
+    return rank + (coordinate - here) * axis_stride(mesh, axis);
+}
