@@ -36,6 +36,11 @@ struct native {
     void (*softcap_grad)(const float *x, const float *dy, float cap, int64_t n,
                          float *dx);
 
+    /* cosines[d] and sines[d] of the f32 angle position * frequencies[d]; angles up to
+     * 2^24 are reduced in f64. */
+    void (*rope_angles)(float position, const float *frequencies, int64_t n,
+                        float *cosines, float *sines);
+
     /* Turns pairs (x[d], x[d + half]) by the angles whose cosines and sines are given, for
      * d < pairs; copies the rest. sign -1 turns back. */
     void (*rope_row)(const float *x, const float *cosines, const float *sines,
@@ -45,14 +50,23 @@ struct native {
     float (*row_max)(const float *x, int64_t n);
     /* x[i] = exp(x[i] - shift); returns the sum. */
     float (*row_exp)(float *x, float shift, int64_t n);
+    /* Sum of exp(x[i] - shift); x stays. */
+    float (*row_sum_exp)(const float *x, float shift, int64_t n);
     /* x[i] *= scale */
     void (*row_scale)(float *x, float scale, int64_t n);
     /* y[i] += a * x[i] */
     void (*row_axpy)(float a, const float *x, int64_t n, float *y);
+    /* y[i] = a * x[i] */
+    void (*row_copy_scaled)(float a, const float *x, int64_t n, float *y);
     float (*row_dot)(const float *x, const float *y, int64_t n);
     /* ds[i] = p[i] * (dp[i] - delta) * scale */
     void (*softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                              int64_t n, float *ds);
+
+    /* Logits of one token into their gradient, in place, but for the target's -weight:
+     * z[i] = weight * exp(z[i] - lse) * (1 - (z[i] / cap)^2), without the last factor when
+     * cap is 0. */
+    void (*loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
 
     double (*sum_squares)(const float *x, int64_t n);
 

@@ -1,0 +1,43 @@
+/*
+ * k_grid - cutting work into tasks whose number depends on shapes only.
+ */
+#include "backend/cpu/k_grid.h"
+
+#include "backend/cpu/kernel.h"
+
+struct grid_span grid_span(int64_t task, int64_t per_task, int64_t n_items)
+{
+    const int64_t begin = base_min(task * per_task, n_items);
+    return (struct grid_span){begin, base_min(begin + per_task, n_items)};
+}
+
+int64_t grid_rows_per_task(int64_t row_elements)
+{
+    return base_max(1, KERNEL_CHUNK / base_max(1, row_elements));
+}
+
+int64_t grid_row_tasks(int64_t n_rows, int64_t row_elements)
+{
+    return base_div_up(n_rows, grid_rows_per_task(row_elements));
+}
+
+int64_t grid_row_length(const struct type *type)
+{
+    return type->shape.rank == 0 ? 1 : type->shape.dim[type->shape.rank - 1];
+}
+
+int64_t grid_n_rows(const struct type *type)
+{
+    int64_t n = 1;
+    for (int i = 0; i < type->shape.rank - 1; i++) {
+        n *= type->shape.dim[i];
+    }
+    return n;
+}
+
+int64_t grid_element_tasks(const struct node *node, int phase, size_t loss_head_bytes)
+{
+    (void)phase;
+    (void)loss_head_bytes;
+    return base_div_up(type_elements(&node->inputs[0]->type), KERNEL_CHUNK);
+}

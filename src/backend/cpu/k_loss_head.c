@@ -1,0 +1,352 @@
+/*
+ * k_loss_head - cross entropy and its gradient without ever holding [rows, V].
+ *
+ * The entries of loss_rows that have a weight are listed first; everything after walks
+ * over chunks of that list, so entries without weight cost nothing. Per chunk:
+ *
+ *   z = softcap(hidden . table^T)             tile by tile, with max and sum of exp
+ *   lse = log sum exp z                       the tiles combined in order, in f64
+ *   dz = weight (exp(z - lse) - onehot) softcap'   in place
+ *   d_table (+)= dz^T . hidden                the first chunk overwrites, unless kept
+ *   d_hidden = dz . table                     summed over fixed parts of the vocabulary
+ *
+ * The last three run on one tile after the other while it is in cache.
+ */
+#include "backend/cpu/k_loss_head.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/k_grid.h"
+#include "backend/cpu/native.h"
+
+/* One rank's operands and scratch, and the chunk at hand. */
+struct work {
+    struct loss_head head;
+    const struct gemm *gemm;
+    const struct native *native;
+    float cap;
+
+    const float *hidden;      /* [N, D] */
+    const float *table;       /* [V, D] */
+    const int32_t *loss_rows; /* [C] */
+    const int32_t *targets;   /* [C] */
+    const float *weight;      /* [C] */
+    double *loss_sum;
+    float *token_loss, *lse; /* [C] */
+    float *d_hidden;         /* [N, D] or NULL */
+    float *d_table;          /* [V, D] or NULL */
+    bool keeps;              /* d_table has a sum that stays */
+
+    int64_t *n_real;
+    int32_t *real;
+    double *losses;
+    float *gathered, *target, *stats, *logits, *partial;
+
+    int64_t chunk;
+    const int32_t *entry; /* [n]: places in loss_rows of this chunk's rows */
+    int64_t n;            /* rows of this chunk, 0 when the list has ended */
+};
+
+static void take_operands(struct work *work, const struct node *node,
+                          const struct kernel_rank *rank)
+{
+    work->hidden = rank->inputs[0];
+    work->table = rank->inputs[1];
+    work->loss_rows = rank->inputs[2];
+    work->targets = rank->inputs[3];
+    work->weight = rank->inputs[4];
+    work->loss_sum = rank->outputs[0];
+    work->token_loss = rank->outputs[1];
+    work->lse = rank->outputs[2];
+    if (work->head.has_gradient) {
+        work->d_hidden = rank->outputs[3];
+        work->d_table = rank->outputs[4];
+        const bool has_sum = node->n_inputs > 5;
+        work->keeps = has_sum && (node->n_inputs < 7 || *(const bool *)rank->inputs[6]);
+    }
+}
+
+static void take_scratch(struct work *work, void *scratch)
+{
+    const struct loss_head *head = &work->head;
+    unsigned char *base = scratch;
+    work->n_real = (void *)(base + head->n_real_at);
+    work->real = (void *)(base + head->real_at);
+    work->losses = (void *)(base + head->losses_at);
+    work->gathered = (void *)(base + head->gathered_at);
+    work->target = (void *)(base + head->target_at);
+    work->stats = (void *)(base + head->stats_at);
+    work->logits = (void *)(base + head->logits_at);
+    work->partial = (void *)(base + head->partial_at);
+}
+
+/* Only after PREPARE, which counts. */
+static void take_chunk(struct work *work, int64_t chunk)
+{
+    const int64_t begin = chunk * work->head.chunk_rows;
+    const int64_t left = base_max(0, *work->n_real - begin);
+    work->chunk = chunk;
+    work->entry = work->real + begin;
+    work->n = base_min(left, work->head.chunk_rows);
+}
+
+/* Columns of tile `tile`, of V. */
+static struct grid_span tile_span(const struct work *work, int64_t tile)
+{
+    return grid_span(tile, work->head.tile, work->head.V);
+}
+
+static float *tile_logits(const struct work *work, int64_t tile)
+{
+    return work->logits + tile * work->head.chunk_rows * work->head.tile;
+}
+
+/* ---- steps ---- */
+
+static void list_real(struct work *work)
+{
+    int64_t n = 0;
+    for (int64_t i = 0; i < work->head.C; i++) {
+        if (work->weight[i] != 0.0F) {
+            work->real[n++] = (int32_t)i;
+        } else {
+            work->token_loss[i] = 0;
+            work->lse[i] = 0;
+        }
+    }
+    *work->n_real = n;
+}
+
+static void prepare(struct work *work, int64_t task)
+{
+    if (task == 0) {
+        list_real(work);
+        return;
+    }
+    const struct grid_span span =
+        grid_span(task - 1, LOSS_HEAD_CLEAR, work->head.N * work->head.D);
+    memset(work->d_hidden + span.begin, 0,
+           (size_t)(span.end - span.begin) * sizeof(float));
+}
+
+/* Row of hidden of the chunk's row r, or -1 when there is no such row. */
+static int64_t hidden_row(const struct work *work, int64_t r)
+{
+    const int64_t row = work->loss_rows[work->entry[r]];
+    return row >= 0 && row < work->head.N ? row : -1;
+}
+
+static void gather(const struct work *work, int64_t task)
+{
+    const int64_t D = work->head.D;
+    const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
+    for (int64_t r = rows.begin; r < rows.end; r++) {
+        const int64_t row = hidden_row(work, r);
+        const size_t row_bytes = (size_t)D * sizeof(float);
+        if (row < 0) {
+            memset(work->gathered + r * D, 0, row_bytes);
+        } else {
+            memcpy(work->gathered + r * D, work->hidden + row * D, row_bytes);
+        }
+        work->target[r] = 0; /* stays so when the target is no token */
+    }
+}
+
+static void compute_logits(const struct work *work, int64_t tile)
+{
+    const struct loss_head *head = &work->head;
+    const struct grid_span columns = tile_span(work, tile);
+    const int64_t width = columns.end - columns.begin;
+    float *z = tile_logits(work, tile);
+    float *stats = work->stats + tile * head->chunk_rows * 2;
+
+    work->gemm->f32(false, true, work->n, width, head->D, work->gathered, head->D,
+                    work->table + columns.begin * head->D, head->D, false, z,
+                    head->tile);
+    for (int64_t r = 0; r < work->n; r++) {
+        float *row = z + r * head->tile;
+        if (work->cap > 0.0F) {
+            work->native->softcap(row, work->cap, width, row);
+        }
+        const int64_t target = work->targets[work->entry[r]];
+        if (target >= columns.begin && target < columns.end) {
+            work->target[r] = row[target - columns.begin];
+        }
+        stats[2 * r] = work->native->row_max(row, width);
+        stats[2 * r + 1] = work->native->row_sum_exp(row, stats[2 * r], width);
+    }
+}
+
+static void combine(const struct work *work, int64_t task)
+{
+    const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
+    const int64_t tile_stats = work->head.chunk_rows * 2;
+    for (int64_t r = rows.begin; r < rows.end; r++) {
+        const float *stats = work->stats + 2 * r;
+        float largest = -INFINITY;
+        for (int64_t tile = 0; tile < work->head.n_tiles; tile++) {
+            const float found = stats[tile * tile_stats];
+            largest = found > largest ? found : largest;
+        }
+        double sum = 0;
+        for (int64_t tile = 0; tile < work->head.n_tiles; tile++) {
+            const float *found = stats + tile * tile_stats;
+            sum += (double)found[1] * exp((double)found[0] - (double)largest);
+        }
+        const double lse = (double)largest + log(sum);
+        const int64_t entry = work->entry[r];
+        work->losses[entry] = lse - (double)work->target[r];
+        work->token_loss[entry] = (float)work->losses[entry];
+        work->lse[entry] = (float)lse;
+    }
+}
+
+/* Logits of one tile into their gradient. */
+static void compute_dlogits(const struct work *work, struct grid_span columns, float *z)
+{
+    for (int64_t r = 0; r < work->n; r++) {
+        float *row = z + r * work->head.tile;
+        const int64_t entry = work->entry[r];
+        const float weight = work->weight[entry];
+        const int64_t target = work->targets[entry];
+        work->native->loss_grad_row(row, work->lse[entry], weight, work->cap,
+                                    columns.end - columns.begin);
+        if (target >= columns.begin && target < columns.end) {
+            const float ratio = work->cap > 0.0F ? work->target[r] / work->cap : 0.0F;
+            row[target - columns.begin] -= weight * (1.0F - ratio * ratio);
+        }
+    }
+}
+
+static void grad_tile(const struct work *work, int64_t tile, bool is_first,
+                      float *partial)
+{
+    const struct loss_head *head = &work->head;
+    const int64_t D = head->D;
+    const struct grid_span columns = tile_span(work, tile);
+    const int64_t width = columns.end - columns.begin;
+    float *dz = tile_logits(work, tile);
+    float *d_table = work->d_table + columns.begin * D;
+    const bool overwrites = work->chunk == 0 && !work->keeps;
+
+    if (work->n == 0) {
+        if (overwrites) {
+            memset(d_table, 0, (size_t)(width * D) * sizeof(float));
+        }
+        return;
+    }
+    compute_dlogits(work, columns, dz);
+    work->gemm->f32(true, false, width, D, work->n, dz, head->tile, work->gathered, D,
+                    !overwrites, d_table, D);
+    work->gemm->f32(false, false, work->n, D, width, dz, head->tile,
+                    work->table + columns.begin * D, D, !is_first, partial, D);
+}
+
+static void grad_part(const struct work *work, int64_t part)
+{
+    const struct loss_head *head = &work->head;
+    const struct grid_span tiles = grid_span(part, head->tiles_per_part, head->n_tiles);
+    float *partial = work->partial + part * head->chunk_rows * head->D;
+    for (int64_t tile = tiles.begin; tile < tiles.end; tile++) {
+        grad_tile(work, tile, tile == tiles.begin, partial);
+    }
+}
+
+/* All rows of some columns in one task: a hidden row may be listed twice. */
+static void scatter(const struct work *work, int64_t task)
+{
+    const int64_t D = work->head.D;
+    const struct grid_span columns = grid_span(task, LOSS_HEAD_COLUMNS, D);
+    const int64_t length = columns.end - columns.begin;
+    for (int64_t r = 0; r < work->n; r++) {
+        const int64_t row = hidden_row(work, r);
+        for (int64_t part = 0; part < work->head.n_parts && row >= 0; part++) {
+            const float *from =
+                work->partial + (part * work->head.chunk_rows + r) * D + columns.begin;
+            work->native->row_axpy(1.0F, from, length,
+                                   work->d_hidden + row * D + columns.begin);
+        }
+    }
+}
+
+static void sum_losses(const struct work *work)
+{
+    double sum = 0;
+    for (int64_t i = 0; i < *work->n_real; i++) {
+        const int32_t entry = work->real[i];
+        sum += (double)work->weight[entry] * work->losses[entry];
+    }
+    *work->loss_sum = sum;
+}
+
+/* ---- the kernel ---- */
+
+static size_t scratch_bytes(const struct node *node, size_t bytes)
+{
+    return loss_head_layout(node, bytes).total_bytes;
+}
+
+static int n_phases(const struct node *node, size_t bytes)
+{
+    const struct loss_head head = loss_head_layout(node, bytes);
+    return loss_head_n_phases(&head);
+}
+
+static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
+{
+    const struct loss_head head = loss_head_layout(node, bytes);
+    return loss_head_n_tasks(&head, loss_head_phase(&head, phase).step);
+}
+
+static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
+                void *thread_scratch)
+{
+    (void)thread_scratch;
+    const struct kernel_rank *rank = &call->ranks[local_rank];
+    struct work work = {
+        .head = loss_head_layout(call->node, call->loss_head_bytes),
+        .gemm = call->gemm,
+        .native = call->native,
+        .cap = (float)call->node->attributes.value,
+    };
+    const struct loss_head_phase at = loss_head_phase(&work.head, phase);
+    take_operands(&work, call->node, rank);
+    take_scratch(&work, rank->scratch);
+    if (at.step != LOSS_HEAD_PREPARE) {
+        take_chunk(&work, at.chunk);
+    }
+    switch (at.step) {
+    case LOSS_HEAD_PREPARE:
+        prepare(&work, task);
+        break;
+    case LOSS_HEAD_GATHER:
+        gather(&work, task);
+        break;
+    case LOSS_HEAD_LOGITS:
+        if (work.n > 0) {
+            compute_logits(&work, task);
+        }
+        break;
+    case LOSS_HEAD_COMBINE:
+        combine(&work, task);
+        break;
+    case LOSS_HEAD_GRAD:
+        grad_part(&work, task);
+        break;
+    case LOSS_HEAD_SCATTER:
+        scatter(&work, task);
+        break;
+    case LOSS_HEAD_SUM:
+        sum_losses(&work);
+        break;
+    }
+}
+
+const struct kernel kernel_loss_head = {
+    .scratch_bytes = scratch_bytes,
+    .n_phases = n_phases,
+    .n_tasks = n_tasks,
+    .run = run,
+};

@@ -1,0 +1,112 @@
+/*
+ * k_rope - rotary position embedding and its gradient, which turns back.
+ *
+ * Phase 0 computes the frequencies once, in f64, rounded to f32 as the reference holds
+ * them; the angle is their f32 product with the position. In phase 1 a task is a block of
+ * tokens: cosines and sines are computed once per token and used for all its heads.
+ */
+#include <math.h>
+
+#include "backend/cpu/k_grid.h"
+#include "backend/cpu/kernel.h"
+#include "backend/cpu/native.h"
+
+static size_t scratch_bytes(const struct node *node, size_t bytes)
+{
+    (void)bytes;
+    return (size_t)node->attributes.pairs * sizeof(float);
+}
+
+static size_t thread_bytes(const struct node *node)
+{
+    return 2 * (size_t)node->attributes.pairs * sizeof(float);
+}
+
+static int n_phases(const struct node *node, size_t bytes)
+{
+    (void)node;
+    (void)bytes;
+    return 2;
+}
+
+static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
+{
+    (void)bytes;
+    const int64_t *dim = node->inputs[0]->type.shape.dim;
+    return phase == 0 ? 1 : grid_row_tasks(dim[0] * dim[1], dim[2] * dim[3]);
+}
+
+static void compute_frequencies(const struct node *node, float *frequencies)
+{
+    const struct attributes *attributes = &node->attributes;
+    const double K = (double)node->inputs[0]->type.shape.dim[3];
+    for (int64_t d = 0; d < attributes->pairs; d++) {
+        const double power = pow(attributes->theta, -2.0 * (double)d / K);
+        frequencies[d] = (float)(power / attributes->factor);
+    }
+}
+
+/* x [B, T, H, K] -> y, turned by sign * angle; position i32 [B, T]. */
+static void turn_tokens(const struct kernel_call *call, const struct kernel_rank *rank,
+                        const float *x, float sign, int64_t task, float *cosines)
+{
+    const struct node *node = call->node;
+    const int64_t *dim = node->inputs[0]->type.shape.dim;
+    const int64_t H = dim[2];
+    const int64_t K = dim[3];
+    const int64_t pairs = node->attributes.pairs;
+    const struct grid_span tokens =
+        grid_span(task, grid_rows_per_task(H * K), dim[0] * dim[1]);
+
+    const int32_t *position = rank->inputs[1];
+    const float *frequencies = rank->scratch;
+    float *sines = cosines + pairs;
+    float *y = rank->outputs[0];
+    for (int64_t t = tokens.begin; t < tokens.end; t++) {
+        call->native->rope_angles((float)position[t], frequencies, pairs, cosines,
+                                  sines);
+        for (int64_t h = 0; h < H; h++) {
+            const int64_t at = (t * H + h) * K;
+            call->native->rope_row(x + at, cosines, sines, K / 2, pairs, sign, y + at);
+        }
+    }
+}
+
+static void run_forward(const struct kernel_call *call, int local_rank, int phase,
+                        int64_t task, void *thread_scratch)
+{
+    const struct kernel_rank *rank = &call->ranks[local_rank];
+    if (phase == 0) {
+        compute_frequencies(call->node, rank->scratch);
+    } else {
+        turn_tokens(call, rank, rank->inputs[0], 1.0F, task, thread_scratch);
+    }
+}
+
+/* Operands: x (not read), position, dy. */
+static void run_grad(const struct kernel_call *call, int local_rank, int phase,
+                     int64_t task, void *thread_scratch)
+{
+    const struct kernel_rank *rank = &call->ranks[local_rank];
+    if (phase == 0) {
+        compute_frequencies(call->node, rank->scratch);
+    } else {
+        turn_tokens(call, rank, rank->inputs[2], -1.0F, task, thread_scratch);
+    }
+}
+
+const struct kernel kernel_rope = {
+    .scratch_bytes = scratch_bytes,
+    .thread_bytes = thread_bytes,
+    .n_phases = n_phases,
+    .n_tasks = n_tasks,
+    .run = run_forward,
+};
+
+const struct kernel kernel_rope_grad = {
+    .scratch_bytes = scratch_bytes,
+    .thread_bytes = thread_bytes,
+    .n_phases = n_phases,
+    .n_tasks = n_tasks,
+    .run = run_grad,
+};

@@ -1,0 +1,52 @@
+/*
+ * native_isa - names of the functions that fill one struct native: NATIVE(row_max) is
+ * native_row_max_avx2 when ISA is avx2. Contracts: native.h.
+ */
+#ifndef BACKEND_CPU_NATIVE_NATIVE_ISA_H
+#define BACKEND_CPU_NATIVE_NATIVE_ISA_H
+
+#include "backend/cpu/native.h"
+
+#define NATIVE_JOIN(name, isa)   native_##name##_##isa
+#define NATIVE_EXPAND(name, isa) NATIVE_JOIN(name, isa)
+#define NATIVE(name)             NATIVE_EXPAND(name, ISA)
+
+float NATIVE(rms_norm_row)(const float *x, const float *weight, bool adds_one,
+                           float eps, int64_t n, float *y);
+void NATIVE(rms_norm_grad_row)(const float *x, const float *weight, bool adds_one,
+                               float eps, int64_t n, const float *dy, float *dx,
+                               float *dweight);
+
+void NATIVE(gelu_tanh)(const float *x, int64_t n, float *y);
+void NATIVE(gelu_tanh_grad)(const float *x, const float *dy, int64_t n, float *dx);
+void NATIVE(geglu)(const float *gate, const float *up, int64_t n, float *y);
+void NATIVE(geglu_grad)(const float *gate, const float *up, const float *dy, int64_t n,
+                        float *dgate, float *dup);
+void NATIVE(silu)(const float *x, int64_t n, float *y);
+void NATIVE(silu_grad)(const float *x, const float *dy, int64_t n, float *dx);
+void NATIVE(softcap)(const float *x, float cap, int64_t n, float *y);
+void NATIVE(softcap_grad)(const float *x, const float *dy, float cap, int64_t n,
+                          float *dx);
+
+void NATIVE(rope_angles)(float position, const float *frequencies, int64_t n,
+                         float *cosines, float *sines);
+void NATIVE(rope_row)(const float *x, const float *cosines, const float *sines,
+                      int64_t half, int64_t pairs, float sign, float *y);
+
+float NATIVE(row_max)(const float *x, int64_t n);
+float NATIVE(row_exp)(float *x, float shift, int64_t n);
+float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n);
+void NATIVE(row_scale)(float *x, float scale, int64_t n);
+void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y);
+void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y);
+float NATIVE(row_dot)(const float *x, const float *y, int64_t n);
+
+void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
+                              int64_t n, float *ds);
+void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
+
+double NATIVE(sum_squares)(const float *x, int64_t n);
+void NATIVE(adamw)(float *p, const float *g, float *m, float *v, const float *hyper,
+                   float scale, int64_t n);
+
+#endif

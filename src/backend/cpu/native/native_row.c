@@ -1,0 +1,155 @@
+/*
+ * native_row - what softmax, attention and the loss head do to rows.
+ *
+ * Sums run in two chains of lanes and a last partial vector: an order that depends on the
+ * length and the instruction set only.
+ */
+#include <math.h>
+
+#include "backend/cpu/native/native_isa.h"
+#include "backend/cpu/native/vector.h"
+
+VECTOR_INLINE vector larger(vector a, vector b)
+{
+    return vector_select(a > b, a, b);
+}
+
+float NATIVE(row_max)(const float *x, int64_t n)
+{
+    vector even = vector_all(-INFINITY);
+    vector odd = even;
+    int64_t i = 0;
+    for (; i + 2 * VECTOR_LANES <= n; i += 2 * VECTOR_LANES) {
+        even = larger(vector_load(x + i), even);
+        odd = larger(vector_load(x + i + VECTOR_LANES), odd);
+    }
+    for (; i < n; i += VECTOR_LANES) {
+        const int64_t rest = n - i;
+        even = larger(rest >= VECTOR_LANES ? vector_load(x + i)
+                                           : vector_load_part(x + i, rest, -INFINITY),
+                      even);
+    }
+    float lanes[VECTOR_LANES];
+    vector_store(lanes, larger(odd, even));
+    float largest = lanes[0];
+    for (int64_t j = 1; j < VECTOR_LANES; j++) {
+        largest = lanes[j] > largest ? lanes[j] : largest;
+    }
+    return largest;
+}
+
+float NATIVE(row_exp)(float *x, float shift, int64_t n)
+{
+    vector sum = {0};
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        const vector e = vector_exp(vector_load(x + i) - shift);
+        vector_store(x + i, e);
+        sum += e;
+    }
+    if (i < n) {
+        const vector e = vector_exp(vector_load_part(x + i, n - i, -INFINITY) - shift);
+        vector_store_part(x + i, n - i, e);
+        sum += vector_load_part(x + i, n - i, 0);
+    }
+    return vector_sum(sum);
+}
+
+float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n)
+{
+    vector even = {0};
+    vector odd = {0};
+    int64_t i = 0;
+    for (; i + 2 * VECTOR_LANES <= n; i += 2 * VECTOR_LANES) {
+        even += vector_exp(vector_load(x + i) - shift);
+        odd += vector_exp(vector_load(x + i + VECTOR_LANES) - shift);
+    }
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        even += vector_exp(vector_load(x + i) - shift);
+    }
+    if (i < n) {
+        float last[VECTOR_LANES];
+        vector_store(last, vector_exp(vector_load_part(x + i, n - i, 0) - shift));
+        odd += vector_load_part(last, n - i, 0);
+    }
+    return vector_sum(even + odd);
+}
+
+void NATIVE(row_scale)(float *x, float scale, int64_t n)
+{
+    NATIVE(row_copy_scaled)(scale, x, n, x);
+}
+
+void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y)
+{
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_store(y + i, vector_load(x + i) * a);
+    }
+    for (; i < n; i++) {
+        y[i] = x[i] * a;
+    }
+}
+
+void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
+{
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_store(y + i, vector_load(y + i) + vector_load(x + i) * a);
+    }
+    if (i < n) {
+        const vector sum =
+            vector_load_part(y + i, n - i, 0) + vector_load_part(x + i, n - i, 0) * a;
+        vector_store_part(y + i, n - i, sum);
+    }
+}
+
+float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
+{
+    vector even = {0};
+    vector odd = {0};
+    int64_t i = 0;
+    for (; i + 2 * VECTOR_LANES <= n; i += 2 * VECTOR_LANES) {
+        even += vector_load(x + i) * vector_load(y + i);
+        odd += vector_load(x + i + VECTOR_LANES) * vector_load(y + i + VECTOR_LANES);
+    }
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        even += vector_load(x + i) * vector_load(y + i);
+    }
+    if (i < n) {
+        odd += vector_load_part(x + i, n - i, 0) * vector_load_part(y + i, n - i, 0);
+    }
+    return vector_sum(even + odd);
+}
+
+void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
+                              int64_t n, float *ds)
+{
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        const vector centred = vector_load(dp + i) - delta;
+        vector_store(ds + i, vector_load(p + i) * centred * scale);
+    }
+    for (; i < n; i++) {
+        ds[i] = p[i] * (dp[i] - delta) * scale;
+    }
+}
+
+VECTOR_INLINE vector loss_grad(vector z, float lse, float weight, float inverse_cap)
+{
+    const vector capped = z * inverse_cap;
+    return weight * vector_exp(z - lse) * (1.0F - capped * capped);
+}
+
+void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n)
+{
+    const float inverse_cap = cap > 0.0F ? 1.0F / cap : 0.0F;
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        vector_store(z + i, loss_grad(vector_load(z + i), lse, weight, inverse_cap));
+    }
+    if (i < n) {
+        const vector last = vector_load_part(z + i, n - i, 0);
+        vector_store_part(z + i, n - i, loss_grad(last, lse, weight, inverse_cap));
+    }
+}

@@ -1,0 +1,47 @@
+/*
+ * native_table - the functions of one instruction set as one struct.
+ */
+#include "backend/cpu/native/native_isa.h"
+
+#define NAME_OF(isa)       #isa
+#define NAME_OF_ISA(isa)   NAME_OF(isa)
+#define NATIVE_TABLE_(isa) native_##isa
+#define NATIVE_TABLE(isa)  NATIVE_TABLE_(isa)
+
+#if defined(__AVX512F__)
+#define THIS_ISA BACKEND_ISA_AVX512
+#elif defined(__AVX2__)
+#define THIS_ISA BACKEND_ISA_AVX2
+#else
+#define THIS_ISA BACKEND_ISA_PLAIN
+#endif
+
+extern const struct native NATIVE_TABLE(ISA);
+
+const struct native NATIVE_TABLE(ISA) = {
+    .name = NAME_OF_ISA(ISA),
+    .isa = THIS_ISA,
+    .rms_norm_row = NATIVE(rms_norm_row),
+    .rms_norm_grad_row = NATIVE(rms_norm_grad_row),
+    .gelu_tanh = NATIVE(gelu_tanh),
+    .gelu_tanh_grad = NATIVE(gelu_tanh_grad),
+    .geglu = NATIVE(geglu),
+    .geglu_grad = NATIVE(geglu_grad),
+    .silu = NATIVE(silu),
+    .silu_grad = NATIVE(silu_grad),
+    .softcap = NATIVE(softcap),
+    .softcap_grad = NATIVE(softcap_grad),
+    .rope_angles = NATIVE(rope_angles),
+    .rope_row = NATIVE(rope_row),
+    .row_max = NATIVE(row_max),
+    .row_exp = NATIVE(row_exp),
+    .row_sum_exp = NATIVE(row_sum_exp),
+    .row_scale = NATIVE(row_scale),
+    .row_axpy = NATIVE(row_axpy),
+    .row_copy_scaled = NATIVE(row_copy_scaled),
+    .row_dot = NATIVE(row_dot),
+    .softmax_grad_row = NATIVE(softmax_grad_row),
+    .loss_grad_row = NATIVE(loss_grad_row),
+    .sum_squares = NATIVE(sum_squares),
+    .adamw = NATIVE(adamw),
+};
