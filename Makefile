@@ -4,6 +4,7 @@ BUILD   ?= build
 VARIANT ?= release
 CC      := $(if $(filter default,$(origin CC)),gcc,$(CC))
 OUT     := $(BUILD)/$(VARIANT)
+MAKEFLAGS += --no-print-directory
 
 # Sources by wildcard: src/app/main.c goes into the program only.
 SOURCES  := $(sort $(wildcard src/*/*.c src/backend/*/*.c))
@@ -31,7 +32,7 @@ endif
 FLAGS_release := -O3
 FLAGS_asan  := -O1 -fsanitize=address,undefined -fno-sanitize-recover=all -DLATHE_SLOW_CHECKS
 FLAGS_tsan  := -O1 -fsanitize=thread -DLATHE_SLOW_CHECKS -DLATHE_PLAIN_GEMM
-FLAGS_cover := -O0 --coverage -DLATHE_SLOW_CHECKS
+FLAGS_cover := -O0 --coverage
 FLAGS_fuzz  := -O1 -fsanitize=address,undefined,fuzzer-no-link -DLATHE_SLOW_CHECKS
 FLAGS := $(FLAGS_$(VARIANT)) -g -fno-omit-frame-pointer -fno-math-errno
 CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden $(WARNINGS) \
