@@ -19,4 +19,13 @@ struct tensor_view {
     size_t n_bytes;                    /* = product of dim * bytes per element */
 };
 
+int64_t tensor_view_n_elements(const struct tensor_view *view);
+
+/* Elements first .. first + n - 1 of a floating-point tensor, as f32. */
+void tensor_view_to_f32(const struct tensor_view *view, int64_t first, int64_t n,
+                        float *target);
+
+/* "[2, 3]", cut to fit; returns `buffer`. */
+const char *tensor_view_format_shape(char buffer[100], int rank, const int64_t *dim);
+
 #endif

@@ -58,11 +58,12 @@ struct weights_output {
     enum dtype dtype;     /* F32, BF16 or F16 */
     weights_read_fn read; /* the values */
     void *context;        /* of read */
-    /* Where the model came from, or NULL: a folder's config and tokenizer files are
-     * carried over byte for byte (config.json with the new dtype when it differs). */
+    /*
+     * Where the model came from, or NULL. From a folder, config and tokenizer files are
+     * carried over byte for byte (config.json with the new dtype when it differs), and its
+     * tensor names and the tensors of its vision and audio towers are kept.
+     */
     const char *source_path;
-    /* Opened source, or NULL: its tensor names and tower tensors are kept. */
-    const struct weights *source;
 };
 
 /*

@@ -1,0 +1,378 @@
+/*
+ * weights_write - a model as a folder in Hugging Face layout.
+ *
+ * The folder is built beside its final name and renamed at the end. Parameters go out in
+ * the order of the table, a few megabytes at a time. The tied head is the embedding table
+ * and is not written a second time.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "model/config.h"
+#include "model/config_facts.h"
+#include "model/params.h"
+#include "model/weights_parts.h"
+
+enum { CHUNK_ELEMENTS = 1 << 20, MAX_CONFIG_BYTES = 16 << 20 };
+
+/* Files of a source folder that belong to the model and are copied as they are. */
+static const char *const carried_files[] = {
+    "generation_config.json",   "tokenizer.json",     "tokenizer.model",
+    "tokenizer_config.json",    "added_tokens.json",  "special_tokens_map.json",
+    "chat_template.jinja",      "chat_template.json", "processor_config.json",
+    "preprocessor_config.json",
+};
+
+/* What one call writes with. */
+struct output_state {
+    const struct weights_output *output;
+    const struct weights *source; /* NULL: no tensors to take names and towers from */
+    const char *prefix;           /* of tensor names, in place of "model." */
+};
+
+/* If text[at ..] is a key "dtype" or "torch_dtype" with the name of a type as its value,
+ * the place of that name and its length; else 0. */
+static size_t find_dtype_value(const char *text, size_t at, size_t *length)
+{
+    static const char *const keys[] = {"\"dtype\"", "\"torch_dtype\""};
+    for (size_t i = 0; i < ARRAY_LENGTH(keys); i++) {
+        if (!str_starts_with(text + at, keys[i])) {
+            continue;
+        }
+        const char *s = text + at + strlen(keys[i]);
+        s += strspn(s, " \t\r\n");
+        s += *s == ':';
+        s += strspn(s, " \t\r\n");
+        if (*s == '"') {
+            *length = strcspn(s + 1, "\"\\");
+            return (size_t)(s + 1 - text);
+        }
+    }
+    return 0;
+}
+
+char *weights_config_with_dtype(const char *text, enum dtype dtype)
+{
+    struct str changed = {0};
+    size_t kept = 0;
+    for (size_t at = 0; text[at] != '\0'; at++) {
+        size_t length = 0;
+        const size_t value = text[at] == '"' ? find_dtype_value(text, at, &length) : 0;
+        if (value > 0) {
+            str_add_bytes(&changed, text + kept, value - kept);
+            str_add(&changed, config_facts_dtype_name(dtype));
+            kept = value + length;
+            at = kept;
+        }
+    }
+    str_add(&changed, text + kept);
+    return changed.text;
+}
+
+/* config.json of the source folder, its dtype changed when another one is written. */
+static bool carry_config(const struct output_state *state, const char *from,
+                         const char *to, struct error *err)
+{
+    const struct weights_output *output = state->output;
+    if (output->dtype == output->config->dtype) {
+        return file_copy(from, to, err);
+    }
+    size_t length;
+    char *text = file_read(from, MAX_CONFIG_BYTES, &length, err);
+    if (text == NULL) {
+        return false;
+    }
+    char *changed = weights_config_with_dtype(text, output->dtype);
+    const bool done = file_write_atomic(to, changed, strlen(changed), err);
+    mem_free(changed);
+    mem_free(text);
+    return done;
+}
+
+static bool make_config(const struct output_state *state, const char *to,
+                        struct error *err)
+{
+    json_t *root = model_config_to_json(state->output->config, state->output->dtype);
+    char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(15));
+    ASSERT(text != NULL);
+    json_decref(root);
+    const bool done = file_write_atomic(to, text, strlen(text), err);
+    free(text);
+    return done;
+}
+
+static bool write_config(const struct output_state *state, const char *folder,
+                         struct error *err)
+{
+    const char *source = state->output->source_path;
+    char *to = file_join(folder, "config.json");
+    char *from = source != NULL ? file_join(source, "config.json") : NULL;
+    const bool done = from != NULL && file_exists(from)
+                          ? carry_config(state, from, to, err)
+                          : make_config(state, to, err);
+    mem_free(from);
+    mem_free(to);
+    return done;
+}
+
+static bool carry_files(const char *source, const char *folder, struct error *err)
+{
+    bool done = true;
+    for (size_t i = 0; i < ARRAY_LENGTH(carried_files) && done; i++) {
+        char *from = file_join(source, carried_files[i]);
+        char *to = file_join(folder, carried_files[i]);
+        done = !file_exists(from) || file_copy(from, to, err);
+        mem_free(from);
+        mem_free(to);
+    }
+    return done;
+}
+
+/* The safetensors entries of all parameters, then of the other tensors; free the names
+ * with free_entries. */
+static struct safetensors_entry *make_entries(const struct output_state *state,
+                                              size_t *n)
+{
+    const struct params *params = state->output->params;
+    const size_t n_params = (size_t)params->n;
+    const size_t n_others = state->source != NULL ? state->source->n_others : 0;
+    *n = n_params + n_others;
+    struct safetensors_entry *entries = mem_alloc_array(*n, sizeof(entries[0]));
+    for (size_t i = 0; i < n_params; i++) {
+        const struct param_info *info = &params->info[i];
+        struct str name = {0};
+        str_printf(&name, "%s%s", state->prefix, info->name + strlen("model."));
+        entries[i] = (struct safetensors_entry){
+            .name = name.text,
+            .dtype = state->output->dtype,
+            .rank = info->rank,
+            .dim = {info->dim[0], info->rank > 1 ? info->dim[1] : 0},
+        };
+    }
+    for (size_t i = 0; i < n_others; i++) {
+        const struct tensor_view *view = state->source->others[i].view;
+        struct safetensors_entry *entry = &entries[n_params + i];
+        entry->name = mem_strdup(view->name);
+        entry->dtype = view->dtype;
+        entry->rank = view->rank;
+        memcpy(entry->dim, view->dim, sizeof(entry->dim));
+    }
+    return entries;
+}
+
+static void free_entries(struct safetensors_entry *entries, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        mem_free((void *)(uintptr_t)entries[i].name);
+    }
+    mem_free(entries);
+}
+
+/* One parameter, by ranges of rows that fit values[capacity]. */
+static bool write_param(const struct output_state *state, int param,
+                        struct safetensors_writer *writer, float *values,
+                        int64_t capacity, void *converted, struct error *err)
+{
+    const struct weights_output *output = state->output;
+    const struct param_info *info = &output->params->info[param];
+    const int64_t rows_at_once = base_max(1, capacity / info->dim[1]);
+    for (int64_t row = 0; row < info->dim[0]; row += rows_at_once) {
+        const int64_t n_rows = base_min(rows_at_once, info->dim[0] - row);
+        const size_t n = (size_t)(n_rows * info->dim[1]);
+        if (!output->read(output->context, param, row, n_rows, values, err)) {
+            return error_wrap(err, "%s", info->name);
+        }
+        dtype_from_f32(output->dtype, values, converted, n);
+        if (!safetensors_writer_add(writer, converted, n * dtype_bytes(output->dtype),
+                                    err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool write_params(const struct output_state *state,
+                         struct safetensors_writer *writer, struct error *err)
+{
+    const struct params *params = state->output->params;
+    int64_t capacity = CHUNK_ELEMENTS;
+    for (int i = 0; i < params->n; i++) {
+        capacity = base_max(capacity, params->info[i].dim[1]); /* at least one row */
+    }
+    const size_t bytes = (size_t)capacity * sizeof(float);
+    float *values = mem_try_alloc(bytes, "rows to write", err);
+    void *converted = mem_try_alloc(bytes, "rows to write", err);
+    bool done = values != NULL && converted != NULL;
+    for (int i = 0; i < params->n && done; i++) {
+        done = write_param(state, i, writer, values, capacity, converted, err);
+    }
+    mem_free(values);
+    mem_free(converted);
+    return done;
+}
+
+static bool write_others(const struct weights *source,
+                         struct safetensors_writer *writer, struct error *err)
+{
+    for (size_t i = 0; source != NULL && i < source->n_others; i++) {
+        const struct tensor_view *view = source->others[i].view;
+        if (!safetensors_writer_add(writer, view->bytes, view->n_bytes, err)) {
+            return false;
+        }
+        safetensors_drop(source->others[i].file, view, 0, view->n_bytes);
+    }
+    return true;
+}
+
+static bool write_tensors(const struct output_state *state, const char *folder,
+                          struct error *err)
+{
+    size_t n;
+    struct safetensors_entry *entries = make_entries(state, &n);
+    char *path = file_join(folder, "model.safetensors");
+    struct safetensors_writer *writer =
+        safetensors_writer_open(path, entries, n, NULL, 0, err);
+    bool done = writer != NULL;
+    if (done && (!write_params(state, writer, err) ||
+                 !write_others(state->source, writer, err))) {
+        safetensors_writer_abort(writer);
+        done = false;
+    }
+    done = done && safetensors_writer_commit(writer, err);
+    mem_free(path);
+    free_entries(entries, n);
+    return done;
+}
+
+/* True when `path` is not there, or a folder with nothing in it. */
+static bool check_free(const char *path, struct error *err)
+{
+    if (!file_exists(path)) {
+        return true;
+    }
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return error_set_errno(err, errno, "%s: is in the way of the model", path);
+    }
+    bool is_empty = true;
+    for (const struct dirent *entry = readdir(folder); entry != NULL;
+         entry = readdir(folder)) {
+        is_empty = is_empty && (strcmp(entry->d_name, ".") == 0 ||
+                                strcmp(entry->d_name, "..") == 0);
+    }
+    closedir(folder);
+    if (!is_empty) {
+        return error_set(
+            err, ERROR_USAGE,
+            "%s: exists and is not empty; remove it or name another folder", path);
+    }
+    return true;
+}
+
+static bool write_everything(const struct output_state *state, const char *folder,
+                             struct error *err)
+{
+    const char *source = state->output->source_path;
+    if (!file_make_folders(folder, err) || !write_config(state, folder, err)) {
+        return false;
+    }
+    if (source != NULL && file_is_folder(source)) {
+        if (!carry_files(source, folder, err)) {
+            return false;
+        }
+    } else if (source != NULL) {
+        log_note("%s: the source is a GGUF file, so no tokenizer files are written",
+                 folder);
+    }
+    return write_tensors(state, folder, err);
+}
+
+/* Whether folder/name is a file. */
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = file_join(folder, name);
+    const bool is_there = file_exists(path);
+    mem_free(path);
+    return is_there;
+}
+
+/* Opens the source for its names and towers when it is a folder that has tensors. */
+static bool open_source(const struct weights_output *output, struct weights **source,
+                        struct error *err)
+{
+    const char *path = output->source_path;
+    *source = NULL;
+    if (path == NULL || (!has_file(path, "model.safetensors") &&
+                         !has_file(path, "model.safetensors.index.json"))) {
+        return true;
+    }
+    *source = weights_open_quietly(path, output->config, output->params, err);
+    return *source != NULL;
+}
+
+/* What stands in place of "model." in the names: as in the source's tensors, or, where it
+ * has none (a model made from its config alone), as its config asks for. */
+static const char *choose_prefix(const struct weights_output *output,
+                                 const struct weights *source)
+{
+    if (source != NULL) {
+        return source->prefix;
+    }
+    bool is_nested = false;
+    if (output->source_path != NULL && has_file(output->source_path, "config.json")) {
+        char *path = file_join(output->source_path, "config.json");
+        struct error ignored;
+        json_t *root = json_read_file(path, MAX_CONFIG_BYTES, &ignored);
+        is_nested = json_object_get(root, "text_config") != NULL;
+        json_decref(root);
+        mem_free(path);
+    }
+    return is_nested ? "model.language_model." : "model.";
+}
+
+bool weights_write_folder(const char *path, const struct weights_output *output,
+                          struct error *err)
+{
+    ASSERT(dtype_is_float(output->dtype) && output->dtype != DTYPE_F64);
+    struct weights_output final = *output;
+    if (final.source_path != NULL && !file_exists(final.source_path)) {
+        log_warning("%s: is gone; its config and tokenizer files are not carried over",
+                    final.source_path);
+        final.source_path = NULL;
+    }
+    struct weights *source = NULL;
+    struct str partial = {0};
+    size_t length = strlen(path);
+    while (length > 1 && path[length - 1] == '/') {
+        length--;
+    }
+    str_add_bytes(&partial, path, length);
+    str_add(&partial, ".partial");
+    bool done = check_free(path, err) && open_source(&final, &source, err);
+    if (done) {
+        const struct output_state state = {&final, source,
+                                           source != NULL ? source->prefix : "model."};
+        done = (!file_exists(partial.text) || file_remove_tree(partial.text, err)) &&
+               write_everything(&state, partial.text, err);
+        if (done && rename(partial.text, path) != 0) {
+            done = error_set_errno(err, errno, "%s: cannot be renamed to %s",
+                                   partial.text, path);
+        }
+        if (!done) {
+            struct error ignored;
+            (void)!file_remove_tree(partial.text, &ignored);
+        }
+    }
+    weights_close(source);
+    str_deinit(&partial);
+    return done;
+}
