@@ -360,7 +360,7 @@ bool weights_write_folder(const char *path, const struct weights_output *output,
     bool done = check_free(path, err) && open_source(&final, &source, err);
     if (done) {
         const struct output_state state = {&final, source,
-                                           source != NULL ? source->prefix : "model."};
+                                           choose_prefix(&final, source)};
         done = (!file_exists(partial.text) || file_remove_tree(partial.text, err)) &&
                write_everything(&state, partial.text, err);
         if (done && rename(partial.text, path) != 0) {
