@@ -82,47 +82,66 @@ static void mark_pairs_in(struct bpe *bpe, const char *text, size_t length)
     }
 }
 
-static int last_class(const char *text, size_t length)
+/* First and last character of a token, as classes. */
+struct ends {
+    uint8_t first;
+    uint8_t last;
+    bool is_byte;
+};
+
+static struct ends ends_of(const char *text, size_t length)
 {
-    int class = CLASS_OTHER;
+    struct ends ends = {0};
+    uint8_t byte;
     for (size_t at = 0; at < length;) {
         const size_t n = character_length(text + at, length - at);
-        class = character_class(text + at, n);
+        ends.last = (uint8_t)character_class(text + at, n);
+        ends.first = at == 0 ? ends.last : ends.first;
         at += n;
     }
-    return class;
+    ends.is_byte = vocabulary_is_byte(text, length, &byte);
+    return ends;
 }
 
-/* By rank, only the seam of a merge counts. Byte tokens and the unknown token stand for
- * other characters than their text shows: a merge of those makes every border unsafe. */
+/* Whether each character of a word stands for itself. Not so for the unknown token and
+ * for byte tokens: where those may merge or run together, every border is unsafe. */
+static bool has_plain_symbols(const struct bpe *bpe, const struct ends *ends)
+{
+    for (size_t i = 0; i < bpe->merges.n_slots; i++) {
+        const struct merge *merge = &bpe->merges.slots[i];
+        if (merge->left >= 0 &&
+            (ends[merge->left].is_byte || ends[merge->right].is_byte ||
+             merge->left == bpe->unknown || merge->right == bpe->unknown)) {
+            return false;
+        }
+    }
+    bool has_all_bytes = bpe->has_byte_fallback;
+    for (int i = 0; i < 256; i++) {
+        has_all_bytes = has_all_bytes && bpe->byte_id[i] >= 0;
+    }
+    return has_all_bytes || !bpe->fuses_unknown;
+}
+
+/* By rank only the seam of a merge counts. */
 static void mark_seams(struct bpe *bpe)
 {
     const struct vocabulary *vocabulary = bpe->vocabulary;
-    bool is_plain = !bpe->fuses_unknown || bpe->has_byte_fallback;
-    for (int i = 0; i < 256; i++) {
-        is_plain = is_plain && (bpe->byte_id[i] >= 0 || !bpe->has_byte_fallback);
+    struct ends *ends = mem_alloc_array(vocabulary->n_ids, sizeof(*ends));
+    for (size_t id = 0; id < vocabulary->n_ids; id++) {
+        size_t length;
+        const char *text = vocabulary_text(vocabulary, (int64_t)id, &length);
+        ends[id] = ends_of(text, length);
     }
     for (size_t i = 0; i < bpe->merges.n_slots; i++) {
         const struct merge *merge = &bpe->merges.slots[i];
-        if (merge->left < 0) {
-            continue;
+        if (merge->left >= 0) {
+            bpe->is_crossed[ends[merge->left].last][ends[merge->right].first] = true;
         }
-        const int32_t sides[2] = {merge->left, merge->right};
-        const char *text[2];
-        size_t length[2];
-        for (int side = 0; side < 2; side++) {
-            uint8_t byte;
-            text[side] = vocabulary_text(vocabulary, sides[side], &length[side]);
-            is_plain = is_plain && sides[side] != bpe->unknown &&
-                       !vocabulary_is_byte(text[side], length[side], &byte);
-        }
-        const size_t n = character_length(text[1], length[1]);
-        bpe->is_crossed[last_class(text[0], length[0])][character_class(text[1], n)] =
-            true;
     }
-    if (!is_plain) {
+    if (!has_plain_symbols(bpe, ends)) {
         memset(bpe->is_crossed, true, sizeof(bpe->is_crossed));
     }
+    mem_free(ends);
 }
 
 void bpe_prepare(struct bpe *bpe)

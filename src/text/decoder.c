@@ -50,34 +50,37 @@ void decoder_add_strip(struct decoder *decoder, const char *content, int64_t sta
     step->stop = stop;
 }
 
-/* Replaces the tail out[from ..) by `bytes`, which may lie in the tail itself. */
-static void set_tail(struct str *out, size_t from, const char *bytes, size_t length)
+/* Makes out[from ..) the `length` bytes that begin at out[at]. */
+static void keep(struct str *out, size_t from, size_t at, size_t length)
 {
-    memmove(out->text + from, bytes, length);
+    memmove(out->text + from, out->text + at, length);
     out->length = from + length;
     out->text[out->length] = '\0';
 }
 
+/* Writes the new tail behind the old one, then moves it down. */
 static void replace(const struct decoder_step *step, struct str *out, size_t from)
 {
+    const size_t end = out->length;
     const size_t pattern_length = strlen(step->pattern);
-    const char *found =
-        memmem(out->text + from, out->length - from, step->pattern, pattern_length);
-    if (found == NULL) {
-        return;
-    }
-    const size_t length = out->length - from;
-    char *old = mem_strndup(out->text + from, length);
-    set_tail(out, from, "", 0);
-    size_t at = 0;
-    while ((found = memmem(old + at, length - at, step->pattern, pattern_length)) !=
-           NULL) {
-        str_add_bytes(out, old + at, (size_t)(found - old) - at);
+    size_t at = from;
+    for (;;) {
+        const char *found =
+            memmem(out->text + at, end - at, step->pattern, pattern_length);
+        const size_t to = found == NULL ? end : (size_t)(found - out->text);
+        if (at == from && to == end) {
+            return;
+        }
+        for (size_t i = at; i < to; i++) {
+            str_add_char(out, out->text[i]);
+        }
+        if (to == end) {
+            break;
+        }
         str_add(out, step->content);
-        at = (size_t)(found - old) + pattern_length;
+        at = to + pattern_length;
     }
-    str_add_bytes(out, old + at, length - at);
-    mem_free(old);
+    keep(out, from, end, out->length - end);
 }
 
 static void strip(const struct decoder_step *step, struct str *out, size_t from)
@@ -97,7 +100,7 @@ static void strip(const struct decoder_step *step, struct str *out, size_t from)
         }
         end -= n;
     }
-    set_tail(out, from, out->text + begin, end - begin);
+    keep(out, from, begin, end - begin);
 }
 
 static void run_step(const struct decoder_step *step, struct str *out, size_t from)
@@ -112,8 +115,8 @@ static void run_step(const struct decoder_step *step, struct str *out, size_t fr
         return;
     case DECODER_BYTE_FALLBACK:
         if (vocabulary_is_byte(out->text + from, out->length - from, &byte)) {
-            const char c = (char)byte;
-            set_tail(out, from, &c, 1);
+            out->text[from] = (char)byte;
+            keep(out, from, from, 1);
         }
         return;
     case DECODER_STRIP:

@@ -1,8 +1,9 @@
 /*
  * vocabulary - a hash table over one block of texts.
  *
- * A slot keeps 32 bits of the hash beside the id, so a probe reads the text only when it
- * is almost surely the right one: two cache lines for a hit, one for a miss.
+ * A slot keeps 32 bits of the hash, so a probe reads the text only when it is almost
+ * surely the right one, and the id and length stand right before the text: two cache
+ * misses for a hit, one for a miss. That is what encoding and loading mostly wait for.
  */
 #include "text/vocabulary.h"
 
@@ -12,11 +13,15 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+struct vocabulary_record {
+    int32_t id;
+    uint32_t length; /* of the text that follows, without the NUL */
+};
+
 void vocabulary_deinit(struct vocabulary *vocabulary)
 {
     mem_free(vocabulary->texts);
-    mem_free(vocabulary->from);
-    mem_free(vocabulary->length);
+    mem_free(vocabulary->records);
     mem_free(vocabulary->flags);
     mem_free(vocabulary->slots);
     *vocabulary = (struct vocabulary){0};
@@ -57,20 +62,35 @@ static uint32_t hash_text(const char *text, size_t length)
     return (uint32_t)(hash >> 32);
 }
 
-/* The slot that holds the text, or the empty one where it would go. */
+/* The record at this offset; records are not aligned. */
+static struct vocabulary_record read_record(const struct vocabulary *vocabulary,
+                                            uint32_t offset)
+{
+    struct vocabulary_record record;
+    memcpy(&record, vocabulary->texts + offset, sizeof(record));
+    return record;
+}
+
+/* The slot that holds the text (its id in *id), or the empty one where it would go. */
 static size_t find_slot(const struct vocabulary *vocabulary, const char *text,
-                        size_t length, uint32_t hash)
+                        size_t length, uint32_t hash, int32_t *id)
 {
     const size_t mask = vocabulary->n_slots - 1;
     size_t i = hash & mask;
+    *id = -1;
     for (;;) {
         const struct vocabulary_slot slot = vocabulary->slots[i];
-        if (slot.id < 0) {
+        if (slot.record == 0) {
             return i;
         }
-        if (slot.hash == hash && vocabulary->length[slot.id] == length &&
-            memcmp(vocabulary->texts + vocabulary->from[slot.id], text, length) == 0) {
-            return i;
+        if (slot.hash == hash) {
+            const struct vocabulary_record record =
+                read_record(vocabulary, slot.record);
+            const char *own = vocabulary->texts + slot.record + sizeof(record);
+            if (record.length == length && memcmp(own, text, length) == 0) {
+                *id = record.id;
+                return i;
+            }
         }
         i = (i + 1) & mask;
     }
@@ -82,14 +102,11 @@ static void grow_slots(struct vocabulary *vocabulary)
     struct vocabulary_slot *old = vocabulary->slots;
     vocabulary->n_slots = n_old == 0 ? 1024 : 2 * n_old;
     vocabulary->slots = mem_alloc_array(vocabulary->n_slots, sizeof(*old));
-    for (size_t i = 0; i < vocabulary->n_slots; i++) {
-        vocabulary->slots[i].id = -1;
-    }
     const size_t mask = vocabulary->n_slots - 1;
     for (size_t i = 0; i < n_old; i++) {
-        if (old[i].id >= 0) {
+        if (old[i].record != 0) {
             size_t to = old[i].hash & mask;
-            while (vocabulary->slots[to].id >= 0) {
+            while (vocabulary->slots[to].record != 0) {
                 to = (to + 1) & mask;
             }
             vocabulary->slots[to] = old[i];
@@ -107,25 +124,27 @@ static void grow_ids(struct vocabulary *vocabulary, size_t id)
         while (capacity <= id) {
             capacity *= 2;
         }
-        vocabulary->from = mem_grow_array(vocabulary->from, old, capacity, 4);
-        vocabulary->length = mem_grow_array(vocabulary->length, old, capacity, 4);
+        vocabulary->records = mem_grow_array(vocabulary->records, old, capacity,
+                                             sizeof(*vocabulary->records));
         vocabulary->flags = mem_grow_array(vocabulary->flags, old, capacity, 1);
         vocabulary->ids_capacity = capacity;
     }
     while (vocabulary->n_ids <= id) {
-        vocabulary->from[vocabulary->n_ids] = 0;
-        vocabulary->length[vocabulary->n_ids] = 0;
+        vocabulary->records[vocabulary->n_ids] = 0;
         vocabulary->flags[vocabulary->n_ids] = 0;
         vocabulary->n_ids++;
     }
 }
 
-/* Appends text and NUL to the block; false where it would outgrow 32 bits. */
-static bool add_text(struct vocabulary *vocabulary, const char *text, size_t length)
+/* Appends a record to the block; its offset, or 0 where that would outgrow 32 bits. */
+static uint32_t add_record(struct vocabulary *vocabulary, int32_t id, const char *text,
+                           size_t length)
 {
-    const size_t end = vocabulary->texts_length + length + 1;
-    if (end > UINT32_MAX) {
-        return false;
+    const struct vocabulary_record record = {.id = id, .length = (uint32_t)length};
+    const size_t from = vocabulary->texts_length == 0 ? 1 : vocabulary->texts_length;
+    const size_t end = from + sizeof(record) + length + 1;
+    if (length > INT32_MAX || end > UINT32_MAX) {
+        return 0;
     }
     if (end > vocabulary->texts_capacity) {
         const size_t capacity = 2 * end + 4096;
@@ -133,10 +152,12 @@ static bool add_text(struct vocabulary *vocabulary, const char *text, size_t len
             mem_grow_array(vocabulary->texts, vocabulary->texts_capacity, capacity, 1);
         vocabulary->texts_capacity = capacity;
     }
-    memcpy(vocabulary->texts + vocabulary->texts_length, text, length);
-    vocabulary->texts[end - 1] = '\0';
+    char *at = vocabulary->texts + from;
+    memcpy(at, &record, sizeof(record));
+    memcpy(at + sizeof(record), text, length);
+    at[sizeof(record) + length] = '\0';
     vocabulary->texts_length = end;
-    return true;
+    return (uint32_t)from;
 }
 
 bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
@@ -153,26 +174,25 @@ bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
         grow_slots(vocabulary);
     }
     grow_ids(vocabulary, (size_t)id);
-    if (vocabulary->length[id] != 0) {
+    if (vocabulary->records[id] != 0) {
         return error_set(err, ERROR_DATA, "token id %lld is given twice",
                          (long long)id);
     }
     const uint32_t hash = hash_text(text, length);
-    const size_t slot = find_slot(vocabulary, text, length, hash);
-    if (vocabulary->slots[slot].id >= 0) {
+    int32_t known;
+    const size_t slot = find_slot(vocabulary, text, length, hash, &known);
+    if (known >= 0) {
         return error_set(err, ERROR_DATA,
-                         "tokens %d and %lld have the same text \"%.*s\"",
-                         vocabulary->slots[slot].id, (long long)id,
-                         (int)base_min((int64_t)length, 60), text);
+                         "tokens %d and %lld have the same text \"%.*s\"", known,
+                         (long long)id, (int)base_min((int64_t)length, 60), text);
     }
-    const size_t from = vocabulary->texts_length;
-    if (!add_text(vocabulary, text, length)) {
+    const uint32_t record = add_record(vocabulary, (int32_t)id, text, length);
+    if (record == 0) {
         return error_set(err, ERROR_DATA, "token texts take more than 4 GiB");
     }
-    vocabulary->from[id] = (uint32_t)from;
-    vocabulary->length[id] = (uint32_t)length;
+    vocabulary->records[id] = record;
     vocabulary->flags[id] = flags;
-    vocabulary->slots[slot] = (struct vocabulary_slot){.hash = hash, .id = (int32_t)id};
+    vocabulary->slots[slot] = (struct vocabulary_slot){.hash = hash, .record = record};
     vocabulary->n_tokens++;
     vocabulary->max_length =
         (uint32_t)base_max(vocabulary->max_length, (int64_t)length);
@@ -185,8 +205,9 @@ int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text,
     if (length == 0 || length > vocabulary->max_length) {
         return -1;
     }
-    const size_t slot = find_slot(vocabulary, text, length, hash_text(text, length));
-    return vocabulary->slots[slot].id;
+    int32_t id;
+    (void)find_slot(vocabulary, text, length, hash_text(text, length), &id);
+    return id;
 }
 
 int32_t vocabulary_find_model(const struct vocabulary *vocabulary, const char *text,
@@ -200,11 +221,12 @@ const char *vocabulary_text(const struct vocabulary *vocabulary, int64_t id,
                             size_t *length)
 {
     *length = 0;
-    if (id < 0 || (uint64_t)id >= vocabulary->n_ids || vocabulary->length[id] == 0) {
+    if (id < 0 || (uint64_t)id >= vocabulary->n_ids || vocabulary->records[id] == 0) {
         return NULL;
     }
-    *length = vocabulary->length[id];
-    return vocabulary->texts + vocabulary->from[id];
+    const uint32_t offset = vocabulary->records[id];
+    *length = read_record(vocabulary, offset).length;
+    return vocabulary->texts + offset + sizeof(struct vocabulary_record);
 }
 
 int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)

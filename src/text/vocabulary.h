@@ -19,17 +19,16 @@ enum {
 
 struct vocabulary_slot {
     uint32_t hash;
-    int32_t id; /* -1 = empty */
+    uint32_t record; /* offset of the token's record in texts, 0 = empty */
 };
 
 struct vocabulary {
-    char *texts; /* each ends with NUL */
+    char *texts; /* records: struct vocabulary_record, text, NUL */
     size_t texts_length;
     size_t texts_capacity;
-    uint32_t *from;   /* [n_ids] offset in texts */
-    uint32_t *length; /* [n_ids] bytes without the NUL; 0 where an id is not in use */
-    uint8_t *flags;   /* [n_ids] */
-    size_t n_ids;     /* one more than the highest id */
+    uint32_t *records; /* [n_ids] offset in texts, 0 where an id is not in use */
+    uint8_t *flags;    /* [n_ids] */
+    size_t n_ids;      /* one more than the highest id */
     size_t ids_capacity;
     size_t n_tokens;               /* ids in use */
     uint32_t max_length;           /* of any token, in bytes */
