@@ -104,12 +104,56 @@ void define_rope(struct define *define)
                                      define->inputs[0]->type.dtype);
 }
 
+/* The rank's first row in a table split by rows, as an i32 scalar; NULL: it is whole. All
+ * ranks that share the rows must look up the same ids. */
+static struct value *first_local_row(struct graph *graph, const struct value *table,
+                                     const struct value *ids)
+{
+    const struct placement *placement = &table->type.placement;
+    struct value *first = NULL;
+    for (int a = 0; a < MESH_N_AXES; a++) {
+        if (placement->axis[a].kind != PLACE_SPLIT || placement->axis[a].dim != 0) {
+            continue;
+        }
+        ASSERT(ids->type.placement.axis[a].kind == PLACE_SAME);
+        int64_t stride = table->type.shape.dim[0]; /* rows from one block to the next */
+        for (int b = 0; b < MESH_N_AXES; b++) {
+            if (b != a && placement->axis[b].kind == PLACE_SPLIT &&
+                placement->axis[b].dim == 0 && placement_is_major(a, b)) {
+                stride *= graph->mesh.size[b];
+            }
+        }
+        struct value *start = build_scale(
+            graph, build_axis_index(graph, (enum mesh_axis)a), (double)stride);
+        first = first == NULL ? start : build_add(graph, first, start);
+    }
+    return first;
+}
+
+struct value *define_local_ids(struct graph *graph, const struct value *table,
+                               struct value *ids, int64_t dropped)
+{
+    struct value *local = ids;
+    struct value *first = first_local_row(graph, table, ids);
+    if (first != NULL) {
+        local = build_sub(graph, ids, first);
+    }
+    if (dropped >= 0) {
+        struct value *row = build_scalar(graph, DTYPE_I32, (double)dropped);
+        struct value *is_dropped = build_compare(graph, COMPARE_EQ, ids, row);
+        local = build_select(graph, is_dropped, build_scalar(graph, DTYPE_I32, -1.0),
+                             local);
+    }
+    return local;
+}
+
+/* Where the vocabulary is split, the result is partial: one rank has the row. */
 void define_embed(struct define *define)
 {
     struct graph *graph = define->graph;
     struct value *table = define->inputs[0];
-    struct value *rows = build_gather_rows(graph, table, define->inputs[1],
-                                           define->attributes->ignore_row);
+    struct value *ids = define_local_ids(graph, table, define->inputs[1], -1);
+    struct value *rows = build_gather_rows(graph, table, ids, -1);
     if (define->attributes->value != 1.0) {
         rows = build_scale(graph, define_widen(graph, rows), define->attributes->value);
     }

@@ -32,4 +32,12 @@ struct value *define_widen(struct graph *graph, struct value *x);
 struct value *define_spread(struct graph *graph, struct value *x,
                             const struct value *like, const int *axes);
 
+/*
+ * ids of rows of a table, as gather_rows wants them: where the table is split by rows
+ * they count from the rank's own first row. Those equal to `dropped` become -1, a row that
+ * does not exist (pass -1 to keep all).
+ */
+struct value *define_local_ids(struct graph *graph, const struct value *table,
+                               struct value *ids, int64_t dropped);
+
 #endif

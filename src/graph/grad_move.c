@@ -120,7 +120,8 @@ void grad_dynamic_update_slice(struct grad_rule *rule)
 }
 
 /* Rows that were read often get a sum; over axes where ids differ it is partial. */
-static struct value *scatter_back(struct grad_rule *rule, struct value *rows)
+static struct value *scatter_back(struct grad_rule *rule, struct value *ids,
+                                  struct value *rows, int64_t ignore_row)
 {
     struct graph *graph = rule->graph;
     const struct value *table = rule->node->inputs[0];
@@ -134,26 +135,45 @@ static struct value *scatter_back(struct grad_rule *rule, struct value *rows)
     }
     const enum dtype dtype = grad_cotangent_dtype(table);
     struct value *zeros = grad_zeros(graph, dtype, table->type.shape, placement);
-    return build_scatter_add_rows(graph, zeros, rule->node->inputs[1],
-                                  define_cast(graph, rows, dtype), NULL,
-                                  rule->node->attributes.ignore_row);
+    return build_scatter_add_rows(graph, zeros, ids, define_cast(graph, rows, dtype),
+                                  NULL, ignore_row);
 }
 
 void grad_gather_rows(struct grad_rule *rule)
 {
-    rule->dx[0] = scatter_back(rule, rule->dy[0]);
+    rule->dx[0] = scatter_back(rule, rule->node->inputs[1], rule->dy[0],
+                               rule->node->attributes.ignore_row);
+}
+
+/* True if the rows of the table are dealt out over some axis. */
+static bool is_split_by_rows(const struct value *table)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        const struct place place = table->type.placement.axis[axis];
+        if (place.kind == PLACE_SPLIT && place.dim == 0) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* row = table[id] * scale */
 void grad_embed(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;
+    const struct value *table = rule->node->inputs[0];
+    struct value *ids = rule->node->inputs[1];
+    int64_t ignore_row = rule->node->attributes.ignore_row;
     struct value *rows = rule->dy[0];
     if (rule->node->attributes.value != 1.0) {
         rows =
             build_scale(graph, define_widen(graph, rows), rule->node->attributes.value);
     }
-    rule->dx[0] = scatter_back(rule, rows);
+    if (is_split_by_rows(table)) {
+        ids = define_local_ids(graph, table, ids, ignore_row);
+        ignore_row = -1;
+    }
+    rule->dx[0] = scatter_back(rule, ids, rows, ignore_row);
 }
 
 /* rows[i] went to acc[ids[i]], unless that is the row to ignore. */
