@@ -1,0 +1,107 @@
+/*
+ * arguments - see the header.
+ */
+#include "app/arguments.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/str.h"
+
+/* The option that `text` names, up to an '='; NULL: none. */
+static const struct argument_option *find(const struct argument_option *options,
+                                          const char *text)
+{
+    const size_t length = strcspn(text, "=");
+    for (const struct argument_option *option = options; option->name != NULL;
+         option++) {
+        if (strlen(option->name) == length &&
+            strncmp(option->name, text, length) == 0) {
+            return option;
+        }
+    }
+    return NULL;
+}
+
+static bool unknown(const struct argument_option *options, const char *text,
+                    struct error *err)
+{
+    const char *names[ARGUMENTS_MAX];
+    size_t n = 0;
+    for (; options[n].name != NULL && n < ARGUMENTS_MAX; n++) {
+        names[n] = options[n].name;
+    }
+    const char *nearest = str_nearest(text, names, n);
+    return error_set(err, ERROR_USAGE, "unknown option %s%s%s%s", text,
+                     nearest == NULL ? "" : "; did you mean ",
+                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
+}
+
+static bool store(const struct argument_option *option, const char *value,
+                  struct error *err)
+{
+    if (option->kind == ARGUMENT_TEXT) {
+        *(const char **)option->target = value;
+        return true;
+    }
+    struct argument_list *list = option->target;
+    if (list->n == ARGUMENTS_MAX) {
+        return error_set(err, ERROR_USAGE, "%s is given more than %d times",
+                         option->name, ARGUMENTS_MAX);
+    }
+    list->items[list->n++] = value;
+    return true;
+}
+
+bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
+                     const struct argument_option *options, struct error *err)
+{
+    arguments->n = 0;
+    bool takes_options = true;
+    for (int i = 0; i < argc; i++) {
+        const char *text = argv[i];
+        if (takes_options && strcmp(text, "--") == 0) {
+            takes_options = false;
+            continue;
+        }
+        if (!takes_options || text[0] != '-' || text[1] == '\0') {
+            if (arguments->n == ARGUMENTS_MAX) {
+                return error_set(err, ERROR_USAGE, "too many arguments");
+            }
+            arguments->items[arguments->n++] = text;
+            continue;
+        }
+        const struct argument_option *option = find(options, text);
+        if (option == NULL) {
+            return unknown(options, text, err);
+        }
+        const char *equals = strchr(text, '=');
+        if (option->kind == ARGUMENT_SWITCH) {
+            if (equals != NULL) {
+                return error_set(err, ERROR_USAGE, "%s takes no value", option->name);
+            }
+            *(bool *)option->target = true;
+            continue;
+        }
+        if (equals == NULL && i + 1 == argc) {
+            return error_set(err, ERROR_USAGE, "%s needs a value: %s %s", option->name,
+                             option->name, option->value);
+        }
+        if (!store(option, equals != NULL ? equals + 1 : argv[++i], err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+void arguments_print_help(const struct argument_option *options, struct str *out)
+{
+    for (const struct argument_option *option = options; option->name != NULL;
+         option++) {
+        char left[64];
+        snprintf(left, sizeof(left), "%s %s", option->name,
+                 option->value == NULL ? "" : option->value);
+        str_printf(out, "  %-24s %s\n", left, option->help);
+    }
+}

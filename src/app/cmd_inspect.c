@@ -1,0 +1,175 @@
+/*
+ * cmd_inspect - lathe inspect PATH: a model, a weight file, or a run folder, in words.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "app/arguments.h"
+#include "app/command.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "formats/gguf.h"
+#include "formats/safetensors.h"
+#include "train/model_source.h"
+
+enum { MAX_METRICS_BYTES = 1 << 30 };
+
+/* "[262144, 640]" */
+static const char *format_dims(char buffer[96], int rank, const int64_t *dim)
+{
+    size_t used = (size_t)snprintf(buffer, 96, "[");
+    for (int i = 0; i < rank && used < 80; i++) {
+        used += (size_t)snprintf(buffer + used, 96 - used, "%s%lld", i == 0 ? "" : ", ",
+                                 (long long)dim[i]);
+    }
+    snprintf(buffer + used, 96 - used, "]");
+    return buffer;
+}
+
+static void print_tensor(const char *name, const char *type, int rank,
+                         const int64_t *dim)
+{
+    char dims[96];
+    printf("%-64s %-6s %s\n", name, type, format_dims(dims, rank, dim));
+}
+
+static bool inspect_safetensors(const char *path, struct error *err)
+{
+    struct safetensors *file = safetensors_open(path, err);
+    if (file == NULL) {
+        return false;
+    }
+    int64_t n_bytes = 0;
+    for (size_t i = 0; i < safetensors_count(file); i++) {
+        const struct tensor_view *view = safetensors_at(file, i);
+        print_tensor(view->name, dtype_name(view->dtype), view->rank, view->dim);
+        n_bytes += (int64_t)view->n_bytes;
+    }
+    char bytes[24];
+    printf("%zu tensors, %s\n", safetensors_count(file),
+           str_format_bytes(bytes, (double)n_bytes));
+    safetensors_close(file);
+    return true;
+}
+
+static void print_layers(const struct model_config *config)
+{
+    for (int i = 0; i < config->L; i++) {
+        const struct layer_config *layer = &config->layer[i];
+        printf("layer %-3d %-7s heads %lld of %lld, kv heads %lld, mlp %lld, rope %g",
+               i, layer->is_sliding ? "sliding" : "full", (long long)config->H,
+               (long long)layer->K, (long long)layer->G, (long long)layer->F,
+               layer->rope_theta);
+        if (layer->rotary_pairs * 2 != layer->K) {
+            printf(" (first %lld pairs)", (long long)layer->rotary_pairs);
+        }
+        if (!model_config_owns_kv(config, i)) {
+            printf(", k and v of layer %d", layer->kv_source);
+        }
+        puts(layer->k_eq_v ? ", v = k" : "");
+    }
+}
+
+static bool inspect_model(const char *path, struct error *err)
+{
+    struct model_source source = {0};
+    if (!model_source_open(&source, path, true, false, err)) {
+        return false;
+    }
+    const struct model_config *config = &source.config;
+    printf("%s, %lld parameters, %d layers, width %lld, vocabulary %lld\n",
+           model_family_name(config->family), (long long)source.params->n_elements,
+           config->L, (long long)config->D, (long long)config->V);
+    printf("window %lld, positions %lld", (long long)config->window,
+           (long long)config->max_positions);
+    if (config->P > 0) {
+        printf(", per-layer embeddings of %lld", (long long)config->P);
+    }
+    if (config->final_softcap > 0.0) {
+        printf(", logits capped at %g", config->final_softcap);
+    }
+    puts("");
+    print_layers(config);
+    for (int i = 0; i < source.params->n; i++) {
+        const struct param_info *info = &source.params->info[i];
+        print_tensor(info->name, weights_type_name(source.weights, i), info->rank,
+                     info->dim);
+    }
+    model_source_close(&source);
+    return true;
+}
+
+static bool inspect_gguf_keys(const char *path, struct error *err)
+{
+    struct gguf *file = gguf_open(path, err);
+    if (file == NULL) {
+        return false;
+    }
+    printf("GGUF, %zu tensors, %zu keys\n", gguf_n_tensors(file), gguf_n_keys(file));
+    gguf_close(file);
+    return true;
+}
+
+/* Steps and the last line of metrics.jsonl. */
+static bool inspect_run(const char *path, struct error *err)
+{
+    char *metrics_path = file_join(path, "metrics.jsonl");
+    size_t length = 0;
+    char *text = file_read(metrics_path, MAX_METRICS_BYTES, &length, err);
+    mem_free(metrics_path);
+    if (text == NULL) {
+        return false;
+    }
+    long n_steps = 0;
+    const char *last = text;
+    for (const char *line = text; *line != '\0';) {
+        const char *end = strchr(line, '\n');
+        last = line;
+        n_steps++;
+        line = end == NULL ? line + strlen(line) : end + 1;
+    }
+    char *model = file_join(path, "model");
+    printf("run folder, %ld steps%s\n%s", n_steps,
+           file_exists(model) ? ", tuned model in model/" : "", last);
+    mem_free(model);
+    mem_free(text);
+    return true;
+}
+
+bool cmd_inspect(const struct command *command, int argc, char *const *argv,
+                 struct error *err)
+{
+    bool wants_help = false;
+    const struct argument_option options[] = {
+        {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"}, {0}};
+    struct arguments arguments;
+    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+        return false;
+    }
+    if (wants_help) {
+        command_print_help(command, options);
+        return true;
+    }
+    if (arguments.n != 1) {
+        return command_usage_error(command, "expected one path", err);
+    }
+    const char *path = arguments.items[0];
+    if (!file_exists(path)) {
+        return error_set(err, ERROR_NOT_FOUND, "%s: no such file or folder", path);
+    }
+    if (str_ends_with(path, ".safetensors")) {
+        return inspect_safetensors(path, err);
+    }
+    char *settings = file_join(path, "run.yaml");
+    const bool is_run = file_exists(settings);
+    mem_free(settings);
+    if (is_run) {
+        return inspect_run(path, err);
+    }
+    if (str_ends_with(path, ".gguf") && !inspect_gguf_keys(path, err)) {
+        return false;
+    }
+    return inspect_model(path, err);
+}

@@ -1,0 +1,256 @@
+/*
+ * cmd_score - lathe score: the loss of a model on text or token rows.
+ *
+ * One example a row, in file order, so that losses go back to the rows they came from.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "app/arguments.h"
+#include "app/command.h"
+#include "backend/backend.h"
+#include "base/error.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/batch.h"
+#include "data/records.h"
+#include "train/evaluate.h"
+#include "train/model_source.h"
+#include "train/step.h"
+
+struct score_arguments {
+    const char *text;
+    const char *tokens;
+    bool is_json, is_per_token, wants_help;
+};
+
+/* The loss of one row of the input. */
+struct row_score {
+    double loss_sum, weight_sum;
+    int64_t n_targets;
+    json_t *token_loss; /* array, or NULL */
+};
+
+struct score {
+    const struct score_arguments *given;
+    struct model_source source;
+    struct records records;
+    struct engine *engine;
+    struct step *step;
+    bool *is_trainable; /* [params->n], all false */
+    struct row_score *rows;
+    int32_t T, C;
+};
+
+static bool read_text(struct score *score, struct error *err)
+{
+    json_t *row = json_pack("{s:s}", "text", score->given->text);
+    if (row == NULL) {
+        return error_set(err, ERROR_USAGE, "--text: not UTF-8");
+    }
+    char *line = json_dumps(row, JSON_COMPACT);
+    const struct records_options options = {.format = RECORDS_TEXT,
+                                            .has_loss_on_all = true};
+    const bool done = records_read_text(&score->records, line, strlen(line), "--text",
+                                        &options, score->source.tokenizer, err);
+    free(line);
+    json_decref(row);
+    return done;
+}
+
+static bool read_input(struct score *score, struct error *err)
+{
+    if (score->given->text != NULL) {
+        if (!read_text(score, err)) {
+            return false;
+        }
+    } else {
+        const struct records_options options = {
+            .format = RECORDS_TOKENS, .n_vocabulary = (int32_t)score->source.config.V};
+        if (!records_read_file(&score->records, score->given->tokens, &options, NULL,
+                               err)) {
+            return false;
+        }
+    }
+    int32_t longest = 0;
+    for (size_t i = 0; i < score->records.n; i++) {
+        longest = (int32_t)base_max(longest, score->records.examples[i].n);
+    }
+    if (score->records.n == 0) {
+        return error_set(err, ERROR_DATA, "%s: no row with a target",
+                         score->given->text != NULL ? "--text" : score->given->tokens);
+    }
+    if (longest > score->source.config.max_positions) {
+        return error_set(err, ERROR_DATA, "a row has %d tokens, the model goes to %lld",
+                         (int)longest, (long long)score->source.config.max_positions);
+    }
+    score->T = (int32_t)base_round_up(longest, 16);
+    score->C = evaluate_capacity(&score->records, 1, score->T, false);
+    return true;
+}
+
+static bool create_step(struct score *score, struct error *err)
+{
+    const struct mesh mesh = mesh_single();
+    const struct backend_options backend = {.isa = BACKEND_ISA_BEST};
+    score->engine = backend_create_cpu(&mesh, 0, 1, &backend, err);
+    if (score->engine == NULL) {
+        return false;
+    }
+    score->is_trainable =
+        mem_alloc_array((size_t)score->source.params->n, sizeof(bool));
+    const struct step_options options = {
+        .shape = {.config = &score->source.config,
+                  .params = score->source.params,
+                  .is_trainable = score->is_trainable,
+                  .has_ple_rows = score->source.config.P > 0,
+                  .B = 1,
+                  .T = score->T,
+                  .C = score->C,
+                  .compute = DTYPE_F32},
+        .evaluates = true,
+    };
+    const struct step_source source = {.read = model_source_read,
+                                       .context = &score->source};
+    score->step = step_create(score->engine, &options, &source, err);
+    return score->step != NULL && step_load(score->step, err);
+}
+
+/* Batches hold one example each: its losses go to its source row. */
+static void take_batch(void *context, const struct batch *batch,
+                       const float *token_loss)
+{
+    struct score *score = context;
+    ASSERT(batch->n_examples == 1);
+    struct row_score *row = &score->rows[batch->source_rows[0]];
+    row->n_targets = batch->n_targets;
+    for (int32_t c = 0; c < batch->n_targets; c++) {
+        row->loss_sum += (double)batch->weight[c] * (double)token_loss[c];
+        row->weight_sum += (double)batch->weight[c];
+        if (score->given->is_per_token) {
+            row->token_loss = row->token_loss == NULL ? json_array() : row->token_loss;
+            json_array_append_new(row->token_loss, json_real((double)token_loss[c]));
+        }
+    }
+}
+
+static json_t *number_or_null(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+static void print_json(const struct score *score, const struct evaluate_result *result)
+{
+    json_t *rows = json_array();
+    for (int64_t i = 0; i < score->records.n_rows; i++) {
+        const struct row_score *row = &score->rows[i];
+        json_t *object = json_object();
+        json_object_set_new(object, "loss",
+                            number_or_null(row->loss_sum / row->weight_sum));
+        json_object_set_new(object, "n_targets", json_integer(row->n_targets));
+        if (row->token_loss != NULL) {
+            json_object_set(object, "token_loss", row->token_loss);
+        }
+        json_array_append_new(rows, object);
+    }
+    json_t *root = json_object();
+    json_object_set_new(root, "loss", number_or_null(result->loss));
+    json_object_set_new(root, "n_targets", json_integer(result->n_targets));
+    json_object_set_new(root, "rows", rows);
+    json_dumpf(root, stdout, JSON_REAL_PRECISION(9));
+    putchar('\n');
+    json_decref(root);
+}
+
+static void print_text(const struct score *score, const struct evaluate_result *result)
+{
+    for (int64_t i = 0; i < score->records.n_rows && score->records.n_rows > 1; i++) {
+        const struct row_score *row = &score->rows[i];
+        printf("row %lld: loss %.6f over %lld targets\n", (long long)i + 1,
+               row->loss_sum / row->weight_sum, (long long)row->n_targets);
+    }
+    for (int64_t i = 0; i < score->records.n_rows; i++) {
+        for (size_t c = 0; c < json_array_size(score->rows[i].token_loss); c++) {
+            printf("%.6f%s",
+                   json_real_value(json_array_get(score->rows[i].token_loss, c)),
+                   c + 1 == json_array_size(score->rows[i].token_loss) ? "\n" : " ");
+        }
+    }
+    printf("loss %.6f over %lld targets (perplexity %.4g)\n", result->loss,
+           (long long)result->n_targets, exp(result->loss));
+}
+
+static bool run(struct score *score, const char *model, struct error *err)
+{
+    if (!model_source_open(&score->source, model, true, score->given->text != NULL,
+                           err) ||
+        !read_input(score, err) || !create_step(score, err)) {
+        return false;
+    }
+    score->rows = mem_alloc_array((size_t)score->records.n_rows, sizeof(*score->rows));
+    const struct evaluate_options options = {.B = 1,
+                                             .T = score->T,
+                                             .C = score->C,
+                                             .is_packed = false,
+                                             .pad_id = score->source.config.pad_id,
+                                             .visit = take_batch,
+                                             .context = score};
+    struct evaluate_result result;
+    if (!evaluate_run(score->step, &score->records, &options, &result, err)) {
+        return false;
+    }
+    if (score->given->is_json) {
+        print_json(score, &result);
+    } else {
+        print_text(score, &result);
+    }
+    return true;
+}
+
+static void close_score(struct score *score)
+{
+    for (int64_t i = 0; score->rows != NULL && i < score->records.n_rows; i++) {
+        json_decref(score->rows[i].token_loss);
+    }
+    mem_free(score->rows);
+    mem_free(score->is_trainable);
+    step_destroy(score->step);
+    backend_destroy(score->engine);
+    records_deinit(&score->records);
+    model_source_close(&score->source);
+}
+
+bool cmd_score(const struct command *command, int argc, char *const *argv,
+               struct error *err)
+{
+    struct score_arguments given = {0};
+    const struct argument_option options[] = {
+        {"--text", "TEXT", ARGUMENT_TEXT, &given.text, "a text, loss on every token"},
+        {"--tokens", "FILE.jsonl", ARGUMENT_TEXT, &given.tokens,
+         "rows with input_ids and, if wanted, labels and more"},
+        {"--json", NULL, ARGUMENT_SWITCH, &given.is_json, "one JSON object"},
+        {"--per-token", NULL, ARGUMENT_SWITCH, &given.is_per_token,
+         "the loss of each target as well"},
+        {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
+        {0}};
+    struct arguments arguments;
+    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+        return false;
+    }
+    if (given.wants_help) {
+        command_print_help(command, options);
+        return true;
+    }
+    if (arguments.n != 1 || (given.text == NULL) == (given.tokens == NULL)) {
+        return command_usage_error(
+            command, "expected one model and either --text or --tokens", err);
+    }
+    struct score score = {.given = &given};
+    log_set_level(given.is_json ? LOG_WARNING : LOG_NOTE);
+    const bool done = run(&score, arguments.items[0], err);
+    close_score(&score);
+    return done;
+}

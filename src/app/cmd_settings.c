@@ -1,0 +1,41 @@
+/*
+ * cmd_settings - lathe settings: the table of settings as a reference page.
+ */
+#include <stdio.h>
+
+#include "app/arguments.h"
+#include "app/command.h"
+#include "base/str.h"
+#include "train/settings.h"
+
+bool cmd_settings(const struct command *command, int argc, char *const *argv,
+                  struct error *err)
+{
+    bool is_markdown = false;
+    bool wants_help = false;
+    const struct argument_option options[] = {
+        {"--markdown", NULL, ARGUMENT_SWITCH, &is_markdown,
+         "the page docs/settings.md instead of a run file with the defaults"},
+        {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"},
+        {0}};
+    struct arguments arguments;
+    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+        return false;
+    }
+    if (wants_help) {
+        command_print_help(command, options);
+        return true;
+    }
+    if (arguments.n > 0) {
+        return command_usage_error(command, "no arguments expected", err);
+    }
+    struct str out = {0};
+    if (is_markdown) {
+        settings_print_reference(&out);
+    } else {
+        settings_print_summary(&out);
+    }
+    fputs(out.text, stdout);
+    str_deinit(&out);
+    return true;
+}

@@ -1,0 +1,65 @@
+/*
+ * cmd_train - lathe train RUN.yaml: settings from their sources, then the trainer.
+ */
+#include <string.h>
+
+#include "app/arguments.h"
+#include "app/command.h"
+#include "base/error.h"
+#include "train/settings.h"
+#include "train/trainer.h"
+
+struct train_arguments {
+    struct argument_list sets;
+    struct trainer_options options;
+    bool wants_help;
+};
+
+static bool read_settings(const char *run_file, const struct argument_list *sets,
+                          struct settings *settings, struct error *err)
+{
+    if (!settings_read_file(settings, run_file, err) ||
+        !settings_read_environment(settings, err)) {
+        return false;
+    }
+    for (int i = 0; i < sets->n; i++) {
+        if (!settings_set(settings, sets->items[i], err)) {
+            return false;
+        }
+    }
+    return settings_check(settings, err);
+}
+
+bool cmd_train(const struct command *command, int argc, char *const *argv,
+               struct error *err)
+{
+    struct train_arguments given = {0};
+    const struct argument_option options[] = {
+        {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.sets,
+         "a setting over the run file's; again for more"},
+        {"--overwrite", NULL, ARGUMENT_SWITCH, &given.options.overwrites,
+         "replace the run folder if it is there"},
+        {"--dry-run", NULL, ARGUMENT_SWITCH, &given.options.is_dry,
+         "check settings, data and model, print the plan, train nothing"},
+        {"--profile", NULL, ARGUMENT_SWITCH, &given.options.profiles,
+         "print the time of each kernel at the end"},
+        {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
+        {0}};
+    struct arguments arguments;
+    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+        return false;
+    }
+    if (given.wants_help) {
+        command_print_help(command, options);
+        return true;
+    }
+    if (arguments.n != 1) {
+        return command_usage_error(command, "expected one run file", err);
+    }
+    struct settings settings;
+    settings_init(&settings);
+    const bool done = read_settings(arguments.items[0], &given.sets, &settings, err) &&
+                      trainer_run(&settings, &given.options, err);
+    settings_deinit(&settings);
+    return done;
+}

@@ -1,0 +1,78 @@
+/*
+ * command - the table, and what all commands share.
+ */
+#include "app/command.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "app/arguments.h"
+#include "base/error.h"
+#include "base/str.h"
+
+static const struct command table[] = {
+    {"train", "RUN.yaml [--set KEY=VALUE]... [--dry-run]",
+     "fine-tune a model as a run file says",
+     "The run file is YAML; `lathe settings` lists its keys. --set and the "
+     "environment\n"
+     "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
+     "log.txt,\n"
+     "metrics.jsonl and model/.\n",
+     cmd_train},
+    {"score", "MODEL (--text TEXT | --tokens FILE.jsonl) [--json] [--per-token]",
+     "loss of a model on text or token rows",
+     "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the mean over "
+     "all\n"
+     "targets, in nats.\n",
+     cmd_score},
+    {"tokenize", "MODEL (TEXT | --file FILE) [--no-bos] [--decode]",
+     "token ids of a text, or the text of token ids",
+     "With --decode the text is a list of ids, separated by spaces or commas.\n",
+     cmd_tokenize},
+    {"inspect", "PATH", "what a model, a weight file or a run folder holds",
+     "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n",
+     cmd_inspect},
+    {"settings", "[--markdown]",
+     "every setting of a run file, with default and meaning", "", cmd_settings},
+    {"help", "[COMMAND]", "this list, or the help of one command", "", cmd_help},
+    {0},
+};
+
+const struct command *command_table(void)
+{
+    return table;
+}
+
+const struct command *command_find(const char *name)
+{
+    for (const struct command *command = table; command->name != NULL; command++) {
+        if (strcmp(command->name, name) == 0) {
+            return command;
+        }
+    }
+    return NULL;
+}
+
+void command_print_help(const struct command *command,
+                        const struct argument_option *options)
+{
+    struct str out = {0};
+    str_printf(&out, "lathe %s %s\n\n%c%s.\n", command->name, command->usage,
+               command->summary[0] - 'a' + 'A', command->summary + 1);
+    if (command->help[0] != '\0') {
+        str_printf(&out, "%s", command->help);
+    }
+    if (options != NULL && options[0].name != NULL) {
+        str_add(&out, "\nOptions:\n");
+        arguments_print_help(options, &out);
+    }
+    fputs(out.text, stdout);
+    str_deinit(&out);
+}
+
+bool command_usage_error(const struct command *command, const char *what,
+                         struct error *err)
+{
+    return error_set(err, ERROR_USAGE, "%s; usage: lathe %s %s", what, command->name,
+                     command->usage);
+}

@@ -1,0 +1,50 @@
+/*
+ * command - the commands of the program, from one table (command.c).
+ */
+#ifndef APP_COMMAND_H
+#define APP_COMMAND_H
+
+#include "base/base.h"
+
+struct argument_option;
+struct error;
+
+struct command {
+    const char *name;    /* "train" */
+    const char *usage;   /* "RUN.yaml [--set KEY=VALUE]..." */
+    const char *summary; /* one line */
+    const char *help;    /* more lines, or "" */
+    /* argv without the program and the command. */
+    bool (*run)(const struct command *command, int argc, char *const *argv,
+                struct error *err);
+};
+
+/* The command by name, or NULL. */
+const struct command *command_find(const char *name);
+
+/* All of them, for help; the last has a NULL name. */
+const struct command *command_table(void);
+
+/* Prints usage, help and options of a command to stdout. */
+void command_print_help(const struct command *command,
+                        const struct argument_option *options);
+
+/* An error that ends with the command's usage. Returns false. */
+bool command_usage_error(const struct command *command, const char *what,
+                         struct error *err);
+
+/* cmd_*.c */
+bool cmd_train(const struct command *command, int argc, char *const *argv,
+               struct error *err);
+bool cmd_score(const struct command *command, int argc, char *const *argv,
+               struct error *err);
+bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
+                  struct error *err);
+bool cmd_inspect(const struct command *command, int argc, char *const *argv,
+                 struct error *err);
+bool cmd_settings(const struct command *command, int argc, char *const *argv,
+                  struct error *err);
+bool cmd_help(const struct command *command, int argc, char *const *argv,
+              struct error *err);
+
+#endif

@@ -1,0 +1,63 @@
+/*
+ * evaluate - see the header.
+ */
+#include "train/evaluate.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "data/loader.h"
+#include "train/step.h"
+
+static struct loader_options loader_options(int32_t B, int32_t T, int32_t C,
+                                            bool is_packed)
+{
+    return (struct loader_options){
+        .pack = {.row_tokens = T, .is_packed = is_packed, .is_shuffled = false},
+        .step_rows = B,
+        .rows = B,
+        .n_ranks = 1,
+        .rank = 0,
+        .target_capacity = C,
+        .n_epochs = 1,
+    };
+}
+
+int32_t evaluate_capacity(const struct records *records, int32_t B, int32_t T,
+                          bool is_packed)
+{
+    const struct loader_options options = loader_options(B, T, 0, is_packed);
+    return loader_measure(records, &options, 1, 0).target_capacity;
+}
+
+bool evaluate_run(struct step *step, const struct records *records,
+                  const struct evaluate_options *options,
+                  struct evaluate_result *result, struct error *err)
+{
+    struct loader_options loading =
+        loader_options(options->B, options->T, options->C, options->is_packed);
+    loading.pad_id = options->pad_id;
+    struct loader *loader = loader_create(records, &loading, err);
+    if (loader == NULL) {
+        return false;
+    }
+    float *token_loss = options->visit == NULL
+                            ? NULL
+                            : mem_alloc_array((size_t)options->C, sizeof(*token_loss));
+    *result = (struct evaluate_result){0};
+    double total = 0.0;
+    bool done = true;
+    for (const struct batch *batch; done && (batch = loader_next(loader)) != NULL;) {
+        double loss_sum = 0.0;
+        done = step_evaluate(step, batch, &loss_sum, token_loss, err);
+        if (done && options->visit != NULL) {
+            options->visit(options->context, batch, token_loss);
+        }
+        total += loss_sum;
+        result->n_targets += batch->n_targets;
+        result->weight_sum += batch->weight_sum;
+    }
+    result->loss = result->weight_sum > 0.0 ? total / result->weight_sum : 0.0;
+    mem_free(token_loss);
+    loader_destroy(loader);
+    return done;
+}

@@ -1,0 +1,33 @@
+/*
+ * metrics - what a step was like, as one line of metrics.jsonl.
+ */
+#ifndef TRAIN_METRICS_H
+#define TRAIN_METRICS_H
+
+#include "base/str.h"
+
+struct metrics {
+    int64_t step;     /* from 1 */
+    double epoch;     /* epochs done after this step, a fraction */
+    double loss;      /* mean over the step's targets */
+    double eval_loss; /* NaN: not evaluated at this step */
+    double grad_norm; /* of the mean gradient, before clipping */
+    double lr;
+    int64_t n_targets;     /* tokens that carry loss */
+    int64_t n_real_tokens; /* tokens that are no padding */
+    int64_t n_slots;       /* tokens and padding */
+    double data_ms;        /* waiting for rows */
+    double compute_ms;     /* forward and backward */
+    double update_ms;      /* clipping and optimizer */
+    double step_ms;        /* all of it, without evaluation */
+    size_t memory_bytes;   /* resident */
+    double mfu;            /* share of the measured peak; NaN: no peak measured */
+    bool is_skipped;       /* not finite: no update */
+};
+
+/* Appends one JSON object and a newline. NaN and infinity become null. */
+void metrics_print(const struct metrics *metrics, struct str *out);
+
+double metrics_per_second(int64_t count, double ms); /* 0 when ms is 0 */
+
+#endif

@@ -1,0 +1,74 @@
+/*
+ * model_source - see the header.
+ */
+#include "train/model_source.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/str.h"
+#include "formats/gguf.h"
+#include "text/tokenizer.h"
+
+struct tokenizer *model_source_tokenizer(const char *path, struct error *err)
+{
+    if (!str_ends_with(path, ".gguf")) {
+        return tokenizer_read_folder(path, err);
+    }
+    struct gguf *gguf = gguf_open(path, err);
+    if (gguf == NULL) {
+        return NULL;
+    }
+    struct tokenizer *tokenizer = tokenizer_read_gguf(gguf, err);
+    gguf_close(gguf);
+    return tokenizer;
+}
+
+bool model_source_open(struct model_source *source, const char *path,
+                       bool needs_weights, bool needs_tokenizer, struct error *err)
+{
+    *source = (struct model_source){.path = path};
+    if (!file_exists(path)) {
+        return error_set(err, ERROR_NOT_FOUND,
+                         "%s: no such model: expected a folder in Hugging Face layout "
+                         "or a .gguf file",
+                         path);
+    }
+    if (!model_config_read(path, &source->config, err)) {
+        return false;
+    }
+    source->params = params_create(&source->config);
+    if (needs_weights) {
+        source->weights = weights_open(path, &source->config, source->params, err);
+        if (source->weights == NULL) {
+            goto fail;
+        }
+    }
+    if (needs_tokenizer) {
+        source->tokenizer = model_source_tokenizer(path, err);
+        if (source->tokenizer == NULL) {
+            goto fail;
+        }
+    }
+    return true;
+
+fail:
+    model_source_close(source);
+    return false;
+}
+
+void model_source_close(struct model_source *source)
+{
+    tokenizer_destroy(source->tokenizer);
+    weights_close(source->weights);
+    params_destroy(source->params);
+    source->tokenizer = NULL;
+    source->weights = NULL;
+    source->params = NULL;
+}
+
+bool model_source_read(void *context, int param, int64_t first_row, int64_t n_rows,
+                       float *target, struct error *err)
+{
+    const struct model_source *source = context;
+    return weights_read(source->weights, param, first_row, n_rows, target, err);
+}

@@ -1,0 +1,41 @@
+/*
+ * model_source - a model on disk, opened: config, parameter table, weights, tokenizer.
+ *
+ *     struct model_source source = {0};
+ *     if (!model_source_open(&source, path, true, err)) ...
+ *     model_source_close(&source);
+ */
+#ifndef TRAIN_MODEL_SOURCE_H
+#define TRAIN_MODEL_SOURCE_H
+
+#include "model/config.h"
+#include "model/params.h"
+#include "model/weights.h"
+
+struct error;
+struct tokenizer;
+
+struct model_source {
+    const char *path; /* borrowed */
+    struct model_config config;
+    struct params *params;
+    struct weights *weights;
+    struct tokenizer *tokenizer; /* NULL: not asked for */
+};
+
+/* A folder in Hugging Face layout or a .gguf file; both tokenizers come with the model.
+ * needs_weights false: shapes only (random initialisation). *source is zeroed or closed
+ * before. */
+MUST_USE bool model_source_open(struct model_source *source, const char *path,
+                                bool needs_weights, bool needs_tokenizer,
+                                struct error *err);
+void model_source_close(struct model_source *source);
+
+/* The tokenizer of a model folder or .gguf file alone. */
+MUST_USE struct tokenizer *model_source_tokenizer(const char *path, struct error *err);
+
+/* Reads rows of a parameter (a weights_read_fn; context is the struct model_source). */
+MUST_USE bool model_source_read(void *source, int param, int64_t first_row,
+                                int64_t n_rows, float *target, struct error *err);
+
+#endif

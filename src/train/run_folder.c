@@ -1,0 +1,130 @@
+/*
+ * run_folder - see the header.
+ */
+#include "train/run_folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "train/settings.h"
+
+static bool is_empty_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return false;
+    }
+    bool is_empty = true;
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+            is_empty = false;
+        }
+    }
+    closedir(folder);
+    return is_empty;
+}
+
+static bool is_run(const char *path)
+{
+    char *settings = file_join(path, "run.yaml");
+    const bool exists = file_exists(settings);
+    mem_free(settings);
+    return exists;
+}
+
+bool run_folder_check(const char *path, bool overwrites, struct error *err)
+{
+    if (!file_exists(path) || is_empty_folder(path)) {
+        return true;
+    }
+    if (!is_run(path)) {
+        return error_set(err, ERROR_USAGE,
+                         "run folder %s exists and is not a run: choose another with "
+                         "--set run=FOLDER",
+                         path);
+    }
+    if (!overwrites) {
+        return error_set(err, ERROR_USAGE,
+                         "run folder %s exists: --overwrite replaces it, --set "
+                         "run=FOLDER writes elsewhere",
+                         path);
+    }
+    return true;
+}
+
+/* Opens folder/name for appending lines. */
+static FILE *open_lines(const char *folder, const char *name, struct error *err)
+{
+    char *path = file_join(folder, name);
+    FILE *file = fopen(path, "we");
+    if (file == NULL) {
+        error_set_errno(err, errno, "cannot write %s", path);
+    } else {
+        setvbuf(file, NULL, _IOLBF, BUFSIZ);
+    }
+    mem_free(path);
+    return file;
+}
+
+static bool write_settings(const char *folder, const struct settings *settings,
+                           struct error *err)
+{
+    struct str text = {0};
+    settings_print_yaml(settings, &text);
+    char *path = file_join(folder, "run.yaml");
+    const bool done = file_write_atomic(path, text.text, text.length, err);
+    mem_free(path);
+    str_deinit(&text);
+    return done;
+}
+
+bool run_folder_create(struct run_folder *folder, const struct settings *settings,
+                       bool overwrites, struct error *err)
+{
+    *folder = (struct run_folder){0};
+    if (!run_folder_check(settings->run, overwrites, err)) {
+        return false;
+    }
+    if (file_exists(settings->run) && is_run(settings->run) &&
+        !file_remove_tree(settings->run, err)) {
+        return false;
+    }
+    folder->path = mem_strdup(settings->run);
+    if (!file_make_folders(folder->path, err) ||
+        !write_settings(folder->path, settings, err)) {
+        goto fail;
+    }
+    folder->log = open_lines(folder->path, "log.txt", err);
+    if (folder->log == NULL) {
+        goto fail;
+    }
+    folder->metrics = open_lines(folder->path, "metrics.jsonl", err);
+    if (folder->metrics == NULL) {
+        goto fail;
+    }
+    log_set_file(folder->log);
+    return true;
+
+fail:
+    run_folder_close(folder);
+    return false;
+}
+
+void run_folder_close(struct run_folder *folder)
+{
+    if (folder->log != NULL) {
+        log_set_file(NULL);
+        fclose(folder->log);
+    }
+    if (folder->metrics != NULL) {
+        fclose(folder->metrics);
+    }
+    mem_free(folder->path);
+    *folder = (struct run_folder){0};
+}

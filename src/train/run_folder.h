@@ -1,0 +1,34 @@
+/*
+ * run_folder - the folder of a run: run.yaml, log.txt, metrics.jsonl, model/.
+ */
+#ifndef TRAIN_RUN_FOLDER_H
+#define TRAIN_RUN_FOLDER_H
+
+#include <stdio.h>
+
+#include "base/base.h"
+
+struct error;
+struct settings;
+
+struct run_folder {
+    char *path;
+    FILE *log;     /* every line of the log from now on goes there too */
+    FILE *metrics; /* one JSON object per step */
+};
+
+/*
+ * Makes the folder with run.yaml in it. A folder that is there already is an error with
+ * the way on, unless `overwrites`: then it is removed first, if it is empty or a run (it
+ * holds run.yaml); anything else is never touched.
+ */
+MUST_USE bool run_folder_create(struct run_folder *folder,
+                                const struct settings *settings, bool overwrites,
+                                struct error *err);
+
+/* False if run_folder_create would refuse; says why. Changes nothing. */
+MUST_USE bool run_folder_check(const char *path, bool overwrites, struct error *err);
+
+void run_folder_close(struct run_folder *folder); /* takes a zeroed one */
+
+#endif

@@ -1,0 +1,386 @@
+/*
+ * settings - the table, values from text, and values to text. The YAML walk is in
+ * settings_yaml.c.
+ */
+#include "train/settings.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "train/settings_table.h"
+
+/* A row of settings.def; fields that its kind does not have are zero. */
+static const struct setting table[] = {
+#define AT(field) offsetof(struct settings, field)
+#define STRING(key_, field, default_, unit_, help_) \
+    {.key = #key_,                                  \
+     .kind = SETTING_STRING,                        \
+     .offset = AT(field),                           \
+     .text = (default_),                            \
+     .unit = (unit_),                               \
+     .help = (help_)},
+#define CHOICE(key_, field, default_, choices_, help_) \
+    {.key = #key_,                                     \
+     .kind = SETTING_CHOICE,                           \
+     .offset = AT(field),                              \
+     .integer = (default_),                            \
+     .choices = (choices_),                            \
+     .unit = "",                                       \
+     .help = (help_)},
+#define INTEGER(key_, field, default_, min_, max_, unit_, help_) \
+    {.key = #key_,                                               \
+     .kind = SETTING_INTEGER,                                    \
+     .offset = AT(field),                                        \
+     .integer = (default_),                                      \
+     .min_integer = (min_),                                      \
+     .max_integer = (max_),                                      \
+     .unit = (unit_),                                            \
+     .help = (help_)},
+#define NUMBER(key_, field, default_, min_, max_, unit_, help_) \
+    {.key = #key_,                                              \
+     .kind = SETTING_NUMBER,                                    \
+     .offset = AT(field),                                       \
+     .number = (default_),                                      \
+     .min_number = (min_),                                      \
+     .max_number = (max_),                                      \
+     .unit = (unit_),                                           \
+     .help = (help_)},
+#define SWITCH(key_, field, default_, help_) \
+    {.key = #key_,                           \
+     .kind = SETTING_SWITCH,                 \
+     .offset = AT(field),                    \
+     .integer = (default_),                  \
+     .unit = "",                             \
+     .help = (help_)},
+#define LIST(key_, field, help_) \
+    {.key = #key_,               \
+     .kind = SETTING_LIST,       \
+     .offset = AT(field),        \
+     .unit = "",                 \
+     .help = (help_)},
+#include "train/settings.def"
+#undef STRING
+#undef CHOICE
+#undef INTEGER
+#undef NUMBER
+#undef SWITCH
+#undef LIST
+#undef AT
+};
+
+const struct setting *settings_table(size_t *n)
+{
+    *n = ARRAY_LENGTH(table);
+    return table;
+}
+
+const struct setting *settings_find(const char *key)
+{
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        if (strcmp(table[i].key, key) == 0) {
+            return &table[i];
+        }
+    }
+    return NULL;
+}
+
+bool settings_is_section(const char *key)
+{
+    const size_t length = strlen(key);
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        if (strncmp(table[i].key, key, length) == 0 && table[i].key[length] == '.') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Where the setting's value lies. */
+static void *field_of(struct settings *settings, const struct setting *setting)
+{
+    return (char *)settings + setting->offset;
+}
+
+void settings_init(struct settings *settings)
+{
+    *settings = (struct settings){.arena = arena_create()};
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        void *field = field_of(settings, &table[i]);
+        switch (table[i].kind) {
+        case SETTING_STRING:
+            *(const char **)field = table[i].text;
+            break;
+        case SETTING_CHOICE:
+            *(int *)field = (int)table[i].integer;
+            break;
+        case SETTING_INTEGER:
+            *(int64_t *)field = table[i].integer;
+            break;
+        case SETTING_NUMBER:
+            *(double *)field = table[i].number;
+            break;
+        case SETTING_SWITCH:
+            *(bool *)field = table[i].integer != 0;
+            break;
+        case SETTING_LIST:
+            *(struct string_list *)field = (struct string_list){0};
+            break;
+        }
+    }
+}
+
+void settings_deinit(struct settings *settings)
+{
+    arena_destroy(settings->arena);
+    settings->arena = NULL;
+}
+
+/* ---- values from text ---- */
+
+/* The index of `text` in "a | b | c", or -1. */
+static int choice_index(const char *choices, const char *text)
+{
+    int index = 0;
+    for (const char *from = choices; *from != '\0'; index++) {
+        const char *bar = strstr(from, " | ");
+        const size_t length = bar == NULL ? strlen(from) : (size_t)(bar - from);
+        if (strlen(text) == length && strncmp(from, text, length) == 0) {
+            return index;
+        }
+        from += length + (bar == NULL ? 0 : 3);
+    }
+    return -1;
+}
+
+static bool set_integer(const struct setting *setting, const char *text,
+                        const char *where, int64_t *field, struct error *err)
+{
+    char *end = NULL;
+    errno = 0;
+    const long long value = strtoll(text, &end, 10);
+    if (end == text || *end != '\0' || errno != 0) {
+        return error_set(err, ERROR_USAGE, "%s: %s: expected a whole number, got '%s'",
+                         where, setting->key, text);
+    }
+    if (value < setting->min_integer || value > setting->max_integer) {
+        if (setting->max_integer == INT64_MAX) {
+            return error_set(err, ERROR_USAGE, "%s: %s: %lld is below %lld, the least",
+                             where, setting->key, value,
+                             (long long)setting->min_integer);
+        }
+        return error_set(err, ERROR_USAGE, "%s: %s: %lld is not within %lld to %lld",
+                         where, setting->key, value, (long long)setting->min_integer,
+                         (long long)setting->max_integer);
+    }
+    *field = value;
+    return true;
+}
+
+static bool set_number(const struct setting *setting, const char *text,
+                       const char *where, double *field, struct error *err)
+{
+    char *end = NULL;
+    const double value = strtod(text, &end);
+    if (end == text || *end != '\0' || !isfinite(value)) {
+        return error_set(err, ERROR_USAGE, "%s: %s: expected a number, got '%s'", where,
+                         setting->key, text);
+    }
+    if (value < setting->min_number || value > setting->max_number) {
+        return error_set(err, ERROR_USAGE, "%s: %s: %g is not within %g to %g", where,
+                         setting->key, value, setting->min_number, setting->max_number);
+    }
+    *field = value;
+    return true;
+}
+
+static bool set_switch(const struct setting *setting, const char *text,
+                       const char *where, bool *field, struct error *err)
+{
+    if (strcmp(text, "true") == 0 || strcmp(text, "yes") == 0 ||
+        strcmp(text, "on") == 0) {
+        *field = true;
+        return true;
+    }
+    if (strcmp(text, "false") == 0 || strcmp(text, "no") == 0 ||
+        strcmp(text, "off") == 0) {
+        *field = false;
+        return true;
+    }
+    return error_set(err, ERROR_USAGE, "%s: %s: expected true or false, got '%s'",
+                     where, setting->key, text);
+}
+
+bool settings_assign(struct settings *settings, const struct setting *setting,
+                     const char *text, const char *where, struct error *err)
+{
+    void *field = field_of(settings, setting);
+    switch (setting->kind) {
+    case SETTING_STRING:
+        *(const char **)field = arena_strdup(settings->arena, text);
+        return true;
+    case SETTING_CHOICE: {
+        const int index = choice_index(setting->choices, text);
+        if (index < 0) {
+            return error_set(err, ERROR_USAGE, "%s: %s: expected %s, got '%s'", where,
+                             setting->key, setting->choices, text);
+        }
+        *(int *)field = index;
+        return true;
+    }
+    case SETTING_INTEGER:
+        return set_integer(setting, text, where, field, err);
+    case SETTING_NUMBER:
+        return set_number(setting, text, where, field, err);
+    case SETTING_SWITCH:
+        return set_switch(setting, text, where, field, err);
+    case SETTING_LIST:
+        return error_set(err, ERROR_USAGE, "%s: %s: expected a list, as [\"a\", \"b\"]",
+                         where, setting->key);
+    }
+    UNREACHABLE();
+}
+
+void settings_assign_none(struct settings *settings, const struct setting *setting)
+{
+    ASSERT(setting->kind == SETTING_STRING);
+    *(const char **)field_of(settings, setting) = NULL;
+}
+
+void settings_assign_list(struct settings *settings, const struct setting *setting,
+                          const char *const *items, size_t n)
+{
+    ASSERT(setting->kind == SETTING_LIST);
+    const char **copy = arena_alloc_array(settings->arena, n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = arena_strdup(settings->arena, items[i]);
+    }
+    *(struct string_list *)field_of(settings, setting) =
+        (struct string_list){.items = copy, .n = (int64_t)n};
+}
+
+/* "train.optimizer.lr" -> "LATHE_TRAIN_OPTIMIZER_LR" */
+static void environment_name(const char *key, struct str *name)
+{
+    str_clear(name);
+    str_add(name, "LATHE_");
+    for (const char *c = key; *c != '\0'; c++) {
+        str_add_char(name, *c == '.' ? '_' : (char)toupper((unsigned char)*c));
+    }
+}
+
+/* One value given as YAML text, for a key of the table. */
+static bool set_from_yaml(struct settings *settings, const char *key, const char *value,
+                          const char *where, struct error *err)
+{
+    struct str text = {0};
+    str_printf(&text, "%s: %s\n", key, value);
+    const bool done = settings_read_text(settings, text.text, text.length, where, err);
+    str_deinit(&text);
+    return done;
+}
+
+bool settings_read_environment(struct settings *settings, struct error *err)
+{
+    struct str name = {0};
+    bool done = true;
+    for (size_t i = 0; i < ARRAY_LENGTH(table) && done; i++) {
+        environment_name(table[i].key, &name);
+        const char *value = getenv(name.text);
+        if (value == NULL) {
+            continue;
+        }
+        const char *where = name.text;
+        /* Plain values are taken as they are; only lists need YAML. */
+        done = table[i].kind == SETTING_LIST
+                   ? set_from_yaml(settings, table[i].key, value, where, err)
+                   : settings_assign(settings, &table[i], value, where, err);
+    }
+    str_deinit(&name);
+    return done;
+}
+
+bool settings_set(struct settings *settings, const char *assignment, struct error *err)
+{
+    const char *equals = strchr(assignment, '=');
+    if (equals == NULL || equals == assignment) {
+        return error_set(err, ERROR_USAGE, "--set %s: expected key=value", assignment);
+    }
+    char *key = arena_alloc(settings->arena, (size_t)(equals - assignment) + 1);
+    memcpy(key, assignment, (size_t)(equals - assignment));
+    if (settings_find(key) == NULL) {
+        return settings_unknown_key("--set", key, err);
+    }
+    return set_from_yaml(settings, key, equals + 1, "--set", err);
+}
+
+bool settings_unknown_key(const char *where, const char *key, struct error *err)
+{
+    const char *keys[ARRAY_LENGTH(table)];
+    for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
+        keys[i] = table[i].key;
+    }
+    const char *nearest = str_nearest(key, keys, ARRAY_LENGTH(table));
+    if (settings_is_section(key)) {
+        return error_set(err, ERROR_USAGE, "%s: %s is a section: give its keys", where,
+                         key);
+    }
+    if (nearest == NULL) {
+        return error_set(err, ERROR_USAGE,
+                         "%s: unknown setting %s; `lathe settings` lists them", where,
+                         key);
+    }
+    return error_set(err, ERROR_USAGE, "%s: unknown setting %s; did you mean %s?",
+                     where, key, nearest);
+}
+
+/* ---- checks over several keys ---- */
+
+static bool check_instruction(const struct settings *settings, struct error *err)
+{
+    if (settings->data.template_text == NULL || settings->data.response == NULL) {
+        return error_set(err, ERROR_USAGE,
+                         "data.%s is missing: format instruction needs a template, as "
+                         "\"Q: {question}\\nA: \", and the field of the response",
+                         settings->data.template_text == NULL ? "template"
+                                                              : "response");
+    }
+    return true;
+}
+
+bool settings_check(const struct settings *settings, struct error *err)
+{
+    if (settings->model == NULL) {
+        return error_set(err, ERROR_USAGE,
+                         "model is missing: a folder in Hugging Face layout or a .gguf "
+                         "file");
+    }
+    if (settings->run == NULL) {
+        return error_set(err, ERROR_USAGE, "run is missing: the folder to write to");
+    }
+    if (settings->data.train == NULL) {
+        return error_set(err, ERROR_USAGE, "data.train is missing: a JSONL file");
+    }
+    if (settings->data.format == RECORDS_INSTRUCTION &&
+        !check_instruction(settings, err)) {
+        return false;
+    }
+    if (settings->train.epochs == 0 && settings->train.steps == 0) {
+        return error_set(err, ERROR_USAGE,
+                         "give train.epochs or train.steps: how long to train");
+    }
+    if (settings->train.batch_rows > 0 && settings->train.batch_rows_per_rank > 0) {
+        return error_set(err, ERROR_USAGE,
+                         "train.batch_rows and train.batch_rows_per_rank say the same "
+                         "thing twice: give one");
+    }
+    if (settings->data.eval == NULL && settings->eval.every_steps > 0) {
+        return error_set(err, ERROR_USAGE,
+                         "eval.every_steps is %lld, but there is no data.eval",
+                         (long long)settings->eval.every_steps);
+    }
+    return true;
+}

@@ -1,0 +1,123 @@
+/*
+ * settings - what a run is told to do, from one table (settings.def).
+ *
+ * Three sources, the later one wins: the run file (YAML), the environment
+ * (LATHE_TRAIN_EPOCHS for train.epochs), and --set train.epochs=3. An unknown key is an
+ * error with line, column and the nearest valid key; a value out of range says what is
+ * allowed.
+ *
+ *     struct settings settings;
+ *     settings_init(&settings);
+ *     if (!settings_read_file(&settings, "run.yaml", err) ||
+ *         !settings_read_environment(&settings, err) ||
+ *         !settings_set(&settings, "train.epochs=3", err) ||
+ *         !settings_check(&settings, err)) ...
+ *     settings_deinit(&settings);
+ */
+#ifndef TRAIN_SETTINGS_H
+#define TRAIN_SETTINGS_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "data/records.h"
+
+struct error;
+
+enum precision { PRECISION_F32 };
+enum engine_kind { ENGINE_CPU };
+enum init_kind { INIT_WEIGHTS, INIT_RANDOM };
+enum data_end { DATA_END_EOS, DATA_END_NONE };
+enum data_loss_on { DATA_LOSS_ON_RESPONSE, DATA_LOSS_ON_ALL };
+enum optimizer_kind { OPTIMIZER_ADAMW };
+enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
+enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_LAYER, RECOMPUTE_AUTO };
+
+struct string_list {
+    const char *const *items;
+    int64_t n;
+};
+
+/* Fields in the order of settings.def, where each is explained. */
+struct settings {
+    const char *model;
+    const char *run;
+    int64_t seed;
+    int precision; /* enum precision; choices are int so that the table can set them */
+    int engine;    /* enum engine_kind */
+    int64_t threads;
+    int64_t memory_limit; /* bytes */
+    int init;             /* enum init_kind */
+    struct {
+        const char *train;
+        const char *eval;
+        int format; /* enum records_format */
+        const char *template_text;
+        const char *response;
+        struct string_list ignore;
+        int end;     /* enum data_end */
+        int loss_on; /* enum data_loss_on */
+        int64_t row_tokens;
+        bool pack;
+        bool shuffle;
+    } data;
+    struct {
+        int64_t epochs;
+        int64_t steps;
+        int64_t batch_rows;
+        int64_t batch_rows_per_rank;
+        int64_t micro_rows;
+        struct {
+            int name; /* enum optimizer_kind */
+            double lr, beta1, beta2, eps, weight_decay;
+        } optimizer;
+        struct {
+            int kind; /* enum schedule_kind */
+            int64_t warmup_steps;
+            double final_lr;
+        } schedule;
+        double clip_norm;
+        struct string_list freeze;
+        int recompute; /* enum recompute_kind */
+        int64_t max_skipped;
+        bool save_model;
+    } train;
+    struct {
+        int64_t every_steps;
+        bool at_epoch_end;
+        int64_t max_rows;
+    } eval;
+
+    struct arena *arena; /* owns all strings */
+};
+
+void settings_init(struct settings *settings); /* defaults */
+void settings_deinit(struct settings *settings);
+
+/* `path` "-" is not special; the file is at most 1 MiB. */
+MUST_USE bool settings_read_file(struct settings *settings, const char *path,
+                                 struct error *err);
+
+/* The same from memory; `where` names it in messages. */
+MUST_USE bool settings_read_text(struct settings *settings, const char *text,
+                                 size_t length, const char *where, struct error *err);
+
+/* LATHE_SECTION_KEY for each key of the table; other LATHE_ variables are left alone. */
+MUST_USE bool settings_read_environment(struct settings *settings, struct error *err);
+
+/* "key=value"; the value is read as YAML, so lists and quotes work. */
+MUST_USE bool settings_set(struct settings *settings, const char *assignment,
+                           struct error *err);
+
+/* What one key alone cannot tell: things that are missing, or do not go together. */
+MUST_USE bool settings_check(const struct settings *settings, struct error *err);
+
+/* All settings as a run file that gives the same settings again. */
+void settings_print_yaml(const struct settings *settings, struct str *out);
+
+/* Every setting with default and meaning, for a terminal. */
+void settings_print_summary(struct str *out);
+
+/* The reference page (docs/settings.md). */
+void settings_print_reference(struct str *out);
+
+#endif

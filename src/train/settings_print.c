@@ -1,0 +1,192 @@
+/*
+ * settings_print - settings as a run file, and the table as a reference page.
+ */
+#include <string.h>
+
+#include "train/settings_table.h"
+
+/* Writes the i-th of "a | b | c". */
+static void print_choice(const char *choices, int index, struct str *out)
+{
+    const char *from = choices;
+    for (; index > 0; index--) {
+        from = strstr(from, " | ") + 3;
+    }
+    const char *bar = strstr(from, " | ");
+    str_add_bytes(out, from, bar == NULL ? strlen(from) : (size_t)(bar - from));
+}
+
+/* A double-quoted YAML scalar. */
+static void print_quoted(const char *text, struct str *out)
+{
+    str_add_char(out, '"');
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '"' || *c == '\\') {
+            str_add_char(out, '\\');
+            str_add_char(out, *c);
+        } else if (*c == '\n') {
+            str_add(out, "\\n");
+        } else if (*c == '\t') {
+            str_add(out, "\\t");
+        } else if ((unsigned char)*c < 0x20) {
+            str_printf(out, "\\x%02x", (unsigned)*c);
+        } else {
+            str_add_char(out, *c);
+        }
+    }
+    str_add_char(out, '"');
+}
+
+static void print_string(const char *text, struct str *out)
+{
+    if (text == NULL) {
+        str_add(out, "null");
+    } else {
+        print_quoted(text, out);
+    }
+}
+
+static void print_list(const struct string_list *list, struct str *out)
+{
+    str_add_char(out, '[');
+    for (int64_t i = 0; i < list->n; i++) {
+        str_add(out, i == 0 ? "" : ", ");
+        print_quoted(list->items[i], out);
+    }
+    str_add_char(out, ']');
+}
+
+static void print_value(const struct setting *setting, const void *field,
+                        struct str *out)
+{
+    switch (setting->kind) {
+    case SETTING_STRING:
+        print_string(*(const char *const *)field, out);
+        return;
+    case SETTING_CHOICE:
+        print_choice(setting->choices, *(const int *)field, out);
+        return;
+    case SETTING_INTEGER:
+        str_printf(out, "%lld", (long long)*(const int64_t *)field);
+        return;
+    case SETTING_NUMBER:
+        str_printf(out, "%.17g", *(const double *)field);
+        return;
+    case SETTING_SWITCH:
+        str_add(out, *(const bool *)field ? "true" : "false");
+        return;
+    case SETTING_LIST:
+        print_list(field, out);
+        return;
+    }
+    UNREACHABLE();
+}
+
+/* Length of what two keys share up to and including a dot. */
+static size_t shared_sections(const char *a, const char *b)
+{
+    size_t shared = 0;
+    for (size_t i = 0; a[i] == b[i] && a[i] != '\0'; i++) {
+        if (a[i] == '.') {
+            shared = i + 1;
+        }
+    }
+    return shared;
+}
+
+void settings_print_yaml(const struct settings *settings, struct str *out)
+{
+    size_t n = 0;
+    const struct setting *table = settings_table(&n);
+    const char *before = "";
+    for (size_t i = 0; i < n; i++) {
+        const char *key = table[i].key;
+        /* Open the sections that the key before was not in. */
+        size_t at = shared_sections(before, key);
+        int depth = 0;
+        for (size_t c = 0; c < at; c++) {
+            depth += key[c] == '.';
+        }
+        for (const char *dot; (dot = strchr(key + at, '.')) != NULL; depth++) {
+            str_printf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - key - (long)at),
+                       key + at);
+            at = (size_t)(dot - key) + 1;
+        }
+        str_printf(out, "%*s%s: ", 2 * depth, "", key + at);
+        print_value(&table[i], (const char *)settings + table[i].offset, out);
+        str_add_char(out, '\n');
+        before = key;
+    }
+}
+
+static void print_range(const struct setting *setting, struct str *out)
+{
+    if (setting->kind == SETTING_CHOICE) {
+        for (const char *c = setting->choices; *c != '\0'; c++) {
+            str_add(out, *c == '|' ? "\\" : "");
+            str_add_char(out, *c);
+        }
+    } else if (setting->kind == SETTING_INTEGER && setting->max_integer == INT64_MAX) {
+        str_printf(out, "%lld or more", (long long)setting->min_integer);
+    } else if (setting->kind == SETTING_INTEGER) {
+        str_printf(out, "%lld to %lld", (long long)setting->min_integer,
+                   (long long)setting->max_integer);
+    } else if (setting->kind == SETTING_NUMBER) {
+        str_printf(out, "%g to %g", setting->min_number, setting->max_number);
+    } else if (setting->kind == SETTING_SWITCH) {
+        str_add(out, "true, false");
+    } else {
+        str_add(out, setting->kind == SETTING_LIST ? "list of text" : "text");
+    }
+}
+
+void settings_print_summary(struct str *out)
+{
+    size_t n = 0;
+    const struct setting *table = settings_table(&n);
+    struct settings defaults;
+    settings_init(&defaults);
+    for (size_t i = 0; i < n; i++) {
+        str_printf(out, "%s: ", table[i].key);
+        if (table[i].kind == SETTING_NUMBER) {
+            str_printf(out, "%g", table[i].number);
+        } else {
+            print_value(&table[i], (const char *)&defaults + table[i].offset, out);
+        }
+        str_add(out, "\n    ");
+        str_add(out, table[i].help);
+        if (table[i].kind == SETTING_CHOICE) {
+            str_printf(out, " (%s)", table[i].choices);
+        }
+        str_add_char(out, '\n');
+    }
+    settings_deinit(&defaults);
+}
+
+void settings_print_reference(struct str *out)
+{
+    size_t n = 0;
+    const struct setting *table = settings_table(&n);
+    struct settings defaults;
+    settings_init(&defaults);
+    str_add(out,
+            "# Settings\n\nMade by `lathe settings` from the table in "
+            "`src/train/settings.def`. In a run file sections nest "
+            "(`train: {epochs: 3}`); on the command line `--set train.epochs=3`; in "
+            "the environment `LATHE_TRAIN_EPOCHS=3`. The command line wins over the "
+            "environment, which wins over the file.\n\n"
+            "| key | default | allowed | unit | meaning |\n"
+            "| --- | --- | --- | --- | --- |\n");
+    for (size_t i = 0; i < n; i++) {
+        str_printf(out, "| `%s` | ", table[i].key);
+        if (table[i].kind == SETTING_NUMBER) {
+            str_printf(out, "%g", table[i].number);
+        } else {
+            print_value(&table[i], (const char *)&defaults + table[i].offset, out);
+        }
+        str_add(out, " | ");
+        print_range(&table[i], out);
+        str_printf(out, " | %s | %s |\n", table[i].unit, table[i].help);
+    }
+    settings_deinit(&defaults);
+}

@@ -1,0 +1,48 @@
+/*
+ * settings_table - the rows of settings.def, for the files that walk them.
+ */
+#ifndef TRAIN_SETTINGS_TABLE_H
+#define TRAIN_SETTINGS_TABLE_H
+
+#include "train/settings.h"
+
+enum setting_kind {
+    SETTING_STRING,
+    SETTING_CHOICE,
+    SETTING_INTEGER,
+    SETTING_NUMBER,
+    SETTING_SWITCH,
+    SETTING_LIST
+};
+
+struct setting {
+    const char *key; /* "train.optimizer.lr" */
+    enum setting_kind kind;
+    size_t offset;    /* of the field in struct settings */
+    const char *text; /* default of STRING */
+    int64_t integer;  /* default of INTEGER, CHOICE, SWITCH */
+    int64_t min_integer, max_integer;
+    double number; /* default of NUMBER */
+    double min_number, max_number;
+    const char *choices; /* "a | b" */
+    const char *unit;
+    const char *help;
+};
+
+const struct setting *settings_table(size_t *n);
+const struct setting *settings_find(const char *key); /* NULL: unknown */
+
+/* True for "train", "train.optimizer". */
+bool settings_is_section(const char *key);
+
+/* Sets one value from its text; `where` is for messages. */
+MUST_USE bool settings_assign(struct settings *settings, const struct setting *setting,
+                              const char *text, const char *where, struct error *err);
+void settings_assign_none(struct settings *settings, const struct setting *setting);
+void settings_assign_list(struct settings *settings, const struct setting *setting,
+                          const char *const *items, size_t n);
+
+/* The error for a key that is not in the table, with the nearest one. Returns false. */
+bool settings_unknown_key(const char *where, const char *key, struct error *err);
+
+#endif

@@ -1,0 +1,451 @@
+/*
+ * step - state and programs. Buffers are kept in one list by argument name; each program
+ * looks its arguments and outputs up once, at creation.
+ */
+#include "train/step.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "data/batch.h"
+#include "graph/build.h"
+
+/* A compiled graph with its arguments and outputs in the graph's order. */
+struct bound {
+    struct program *program;
+    struct buffer **arguments;
+    struct buffer **outputs;
+};
+
+/* Batches of one kind: their inputs and the program that reads them. */
+struct pass {
+    struct bound bound;
+    struct buffer *ids, *position, *first_key, *loss_rows, *targets, *weight, *ple_rows;
+    struct buffer *loss_sum, *token_loss;
+    int64_t C;
+};
+
+struct named_buffer {
+    const char *name; /* owned */
+    struct buffer *buffer;
+};
+
+struct step {
+    struct engine *engine;
+    struct step_options options;
+    struct step_source source;
+    struct pass grad;
+    struct pass evaluate;
+    struct bound update;
+    struct named_buffer *state; /* parameters, accumulators, moments, update's inputs */
+    size_t n_state, state_capacity;
+    struct buffer **parameters; /* [params->n]; NULL: stays in its file */
+    struct buffer *keep, *hyper, *inverse, *clip, *update_loss_sum;
+    struct buffer *grad_norm, *applied;
+    float *ple_staging; /* [B, T, L*P] rows of a frozen per-layer table, or NULL */
+    bool has_gradients; /* sums hold something since the last update */
+    int64_t n_updates;
+};
+
+/* ---- buffers by name ---- */
+
+static struct buffer *find_buffer(const struct step *step, const char *name)
+{
+    for (size_t i = 0; i < step->n_state; i++) {
+        if (strcmp(step->state[i].name, name) == 0) {
+            return step->state[i].buffer;
+        }
+    }
+    return NULL;
+}
+
+/* The state buffer of that name, made if it is not there. */
+static struct buffer *state_buffer(struct step *step, const char *name,
+                                   const struct type *type, struct error *err)
+{
+    struct buffer *buffer = find_buffer(step, name);
+    if (buffer != NULL) {
+        return buffer;
+    }
+    buffer = backend_buffer_create(step->engine, type, name, err);
+    if (buffer == NULL) {
+        return NULL;
+    }
+    step->state = mem_reserve_one(step->state, step->n_state, &step->state_capacity,
+                                  sizeof(*step->state));
+    step->state[step->n_state++] =
+        (struct named_buffer){.name = mem_strdup(name), .buffer = buffer};
+    return buffer;
+}
+
+/*
+ * Compiles the graph and binds its arguments and outputs. `prefix` makes the names of
+ * inputs that belong to this program alone (batches) unique; state is shared by name.
+ */
+static bool bind(struct step *step, struct graph *owned_graph, const char *prefix,
+                 struct bound *bound, struct error *err)
+{
+    bound->program = backend_compile(step->engine, owned_graph, err);
+    if (bound->program == NULL) {
+        return false;
+    }
+    const struct graph *graph = backend_program_graph(bound->program);
+    bound->arguments =
+        mem_alloc_array((size_t)graph->n_arguments, sizeof(struct buffer *));
+    bound->outputs = mem_alloc_array((size_t)graph->n_outputs, sizeof(struct buffer *));
+    for (int i = 0; i < graph->n_arguments; i++) {
+        const struct value *argument = graph->arguments[i];
+        const char *name = argument->node->name;
+        const bool is_state = argument->node->op == OP_PARAMETER ||
+                              strchr(name, '.') != NULL; /* acc.*, m.*, v.* */
+        char full[400];
+        snprintf(full, sizeof(full), "%s%s", is_state ? "" : prefix, name);
+        bound->arguments[i] = state_buffer(step, full, &argument->type, err);
+        if (bound->arguments[i] == NULL) {
+            return false;
+        }
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        const struct graph_output *output = &graph->outputs[i];
+        char full[400];
+        if (output->donor != NULL) {
+            snprintf(full, sizeof(full), "%s", output->donor->node->name);
+        } else {
+            snprintf(full, sizeof(full), "%sout:%s", prefix, output->name);
+        }
+        bound->outputs[i] = state_buffer(step, full, &output->value->type, err);
+        if (bound->outputs[i] == NULL) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static void unbind(struct bound *bound)
+{
+    backend_program_destroy(bound->program);
+    mem_free(bound->arguments);
+    mem_free(bound->outputs);
+    *bound = (struct bound){0};
+}
+
+static struct buffer *prefixed(const struct step *step, const char *prefix,
+                               const char *name)
+{
+    char full[400];
+    snprintf(full, sizeof(full), "%s%s", prefix, name);
+    return find_buffer(step, full);
+}
+
+static bool create_pass(struct step *step, struct graph *owned_graph,
+                        const char *prefix, int64_t C, struct pass *pass,
+                        struct error *err)
+{
+    if (!bind(step, owned_graph, prefix, &pass->bound, err)) {
+        return false;
+    }
+    pass->ids = prefixed(step, prefix, "ids");
+    pass->position = prefixed(step, prefix, "position");
+    pass->first_key = prefixed(step, prefix, "first_key");
+    pass->loss_rows = prefixed(step, prefix, "loss_rows");
+    pass->targets = prefixed(step, prefix, "targets");
+    pass->weight = prefixed(step, prefix, "weight");
+    pass->ple_rows = prefixed(step, prefix, "ple_rows");
+    pass->loss_sum = prefixed(step, prefix, "out:loss_sum");
+    pass->token_loss = prefixed(step, prefix, "out:token_loss");
+    pass->C = C;
+    return true;
+}
+
+/* ---- creation ---- */
+
+static bool create_training(struct step *step, struct error *err)
+{
+    const struct mesh mesh = mesh_single();
+    struct graph *grad = step_graphs_grad(&mesh, &step->options.shape);
+    struct graph *update = step_graphs_update(&mesh, grad);
+    if (!create_pass(step, grad, "grad:", step->options.shape.C, &step->grad, err)) {
+        graph_destroy(update);
+        return false;
+    }
+    if (!bind(step, update, "update:", &step->update, err)) {
+        return false;
+    }
+    step->keep = find_buffer(step, "grad:keep");
+    step->hyper = find_buffer(step, "update:hyper");
+    step->inverse = find_buffer(step, "update:inverse");
+    step->clip = find_buffer(step, "update:clip");
+    step->update_loss_sum = find_buffer(step, "update:loss_sum");
+    step->grad_norm = find_buffer(step, "update:out:grad_norm");
+    step->applied = find_buffer(step, "update:out:applied");
+    return true;
+}
+
+static bool create_evaluation(struct step *step, struct error *err)
+{
+    const struct mesh mesh = mesh_single();
+    struct step_shape shape = step->options.shape;
+    if (step->options.evaluate_C > 0) {
+        shape.C = step->options.evaluate_C;
+    }
+    struct graph *graph = step_graphs_evaluate(&mesh, &shape);
+    return create_pass(step, graph, "evaluate:", shape.C, &step->evaluate, err);
+}
+
+struct step *step_create(struct engine *engine, const struct step_options *options,
+                         const struct step_source *source, struct error *err)
+{
+    const struct step_shape *shape = &options->shape;
+    struct step *step = mem_alloc(sizeof(*step));
+    step->engine = engine;
+    step->options = *options;
+    step->source = *source;
+    step->parameters =
+        mem_alloc_array((size_t)shape->params->n, sizeof(struct buffer *));
+    if (options->trains && !create_training(step, err)) {
+        goto fail;
+    }
+    if (options->evaluates && !create_evaluation(step, err)) {
+        goto fail;
+    }
+    for (int i = 0; i < shape->params->n; i++) {
+        step->parameters[i] = find_buffer(step, shape->params->info[i].name);
+    }
+    if (shape->has_ple_rows) {
+        const size_t elements =
+            (size_t)(shape->B * shape->T * shape->config->L * shape->config->P);
+        step->ple_staging =
+            mem_try_alloc(elements * sizeof(float), "rows of the per-layer table", err);
+        if (step->ple_staging == NULL) {
+            goto fail;
+        }
+    }
+    return step;
+
+fail:
+    step_destroy(step);
+    return NULL;
+}
+
+void step_destroy(struct step *step)
+{
+    if (step == NULL) {
+        return;
+    }
+    unbind(&step->grad.bound);
+    unbind(&step->evaluate.bound);
+    unbind(&step->update);
+    for (size_t i = 0; i < step->n_state; i++) {
+        backend_buffer_destroy(step->state[i].buffer);
+        mem_free((void *)(uintptr_t)step->state[i].name);
+    }
+    mem_free(step->state);
+    mem_free(step->parameters);
+    mem_free(step->ple_staging);
+    mem_free(step);
+}
+
+/* ---- parameters in and out ---- */
+
+/* Reads one parameter into host memory of the engine, or through staging. */
+static bool load_param(struct step *step, int param, struct error *err)
+{
+    const struct param_info *info = &step->options.shape.params->info[param];
+    struct buffer *buffer = step->parameters[param];
+    float *host = backend_buffer_host(buffer, 0);
+    if (host != NULL) {
+        return step->source.read(step->source.context, param, 0, info->dim[0], host,
+                                 err);
+    }
+    float *whole =
+        mem_try_alloc((size_t)info->n_elements * sizeof(float), info->name, err);
+    const bool done =
+        whole != NULL &&
+        step->source.read(step->source.context, param, 0, info->dim[0], whole, err) &&
+        backend_upload(buffer, 0, whole, err);
+    mem_free(whole);
+    return done;
+}
+
+bool step_load(struct step *step, struct error *err)
+{
+    for (int i = 0; i < step->options.shape.params->n; i++) {
+        if (step->parameters[i] != NULL && !load_param(step, i, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool step_read_param(void *context, int param, int64_t first_row, int64_t n_rows,
+                     float *target, struct error *err)
+{
+    struct step *step = context;
+    const struct param_info *info = &step->options.shape.params->info[param];
+    struct buffer *buffer = step->parameters[param];
+    if (buffer == NULL) {
+        return step->source.read(step->source.context, param, first_row, n_rows, target,
+                                 err);
+    }
+    const float *host = backend_buffer_host(buffer, 0);
+    const size_t row = (size_t)info->dim[1];
+    if (host != NULL) {
+        memcpy(target, host + (size_t)first_row * row,
+               (size_t)n_rows * row * sizeof(float));
+        return true;
+    }
+    float *whole =
+        mem_try_alloc((size_t)info->n_elements * sizeof(float), info->name, err);
+    if (whole == NULL || !backend_fetch(buffer, 0, whole, err)) {
+        mem_free(whole);
+        return false;
+    }
+    memcpy(target, whole + (size_t)first_row * row,
+           (size_t)n_rows * row * sizeof(float));
+    mem_free(whole);
+    return true;
+}
+
+const float *step_gradient(struct step *step, int param)
+{
+    char name[400];
+    snprintf(name, sizeof(name), "acc.grad.%s",
+             step->options.shape.params->info[param].name);
+    struct buffer *buffer = find_buffer(step, name);
+    return buffer == NULL ? NULL : backend_buffer_host(buffer, 0);
+}
+
+/* ---- running ---- */
+
+/* Rows of the frozen per-layer table for the ids of a batch. */
+static bool look_up_ple(struct step *step, const struct batch *batch, struct error *err)
+{
+    const struct params *params = step->options.shape.params;
+    const int param = params_index(params, PARAM_PLE_TABLE, -1);
+    const int64_t row = params->info[param].dim[1];
+    const int64_t n_rows = params->info[param].dim[0];
+    for (int64_t i = 0; i < (int64_t)batch->rows * batch->row_tokens; i++) {
+        float *target = step->ple_staging + i * row;
+        if (batch->ids[i] >= n_rows) {
+            memset(target, 0, (size_t)row * sizeof(float));
+        } else if (!step->source.read(step->source.context, param, batch->ids[i], 1,
+                                      target, err)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool upload_if(struct buffer *buffer, const void *host, struct error *err)
+{
+    return buffer == NULL || backend_upload(buffer, 0, host, err);
+}
+
+static bool upload_batch(struct step *step, const struct pass *pass,
+                         const struct batch *batch, struct error *err)
+{
+    ASSERT(batch->rows == step->options.shape.B &&
+           batch->row_tokens == step->options.shape.T &&
+           batch->target_capacity == pass->C);
+    if (pass->ple_rows != NULL &&
+        (!look_up_ple(step, batch, err) ||
+         !backend_upload(pass->ple_rows, 0, step->ple_staging, err))) {
+        return false;
+    }
+    return upload_if(pass->ids, batch->ids, err) &&
+           upload_if(pass->position, batch->position, err) &&
+           upload_if(pass->first_key, batch->first_key, err) &&
+           upload_if(pass->loss_rows, batch->loss_rows, err) &&
+           upload_if(pass->targets, batch->targets, err) &&
+           upload_if(pass->weight, batch->weight, err);
+}
+
+static bool execute(const struct bound *bound, struct error *err)
+{
+    return backend_execute(bound->program, bound->arguments, bound->outputs, err);
+}
+
+bool step_accumulate(struct step *step, const struct batch *batch, double *loss_sum,
+                     struct error *err)
+{
+    ASSERT(step->options.trains);
+    const unsigned char keep = step->has_gradients;
+    if (!upload_batch(step, &step->grad, batch, err) ||
+        !upload_if(step->keep, &keep, err) || !execute(&step->grad.bound, err) ||
+        !backend_fetch(step->grad.loss_sum, 0, loss_sum, err)) {
+        return false;
+    }
+    step->has_gradients = true;
+    return true;
+}
+
+bool step_update(struct step *step, const struct step_hyper *hyper,
+                 struct step_result *result, struct error *err)
+{
+    ASSERT(step->has_gradients && hyper->weight_sum > 0.0);
+    const double count = (double)(step->n_updates + 1);
+    float values[ADAMW_N_HYPER];
+    values[ADAMW_LR] = (float)hyper->lr;
+    values[ADAMW_BETA1] = (float)hyper->beta1;
+    values[ADAMW_BETA2] = (float)hyper->beta2;
+    values[ADAMW_EPS] = (float)hyper->eps;
+    values[ADAMW_DECAY] = (float)hyper->weight_decay;
+    values[ADAMW_BIAS_CORRECTION1] = (float)(1.0 - pow(hyper->beta1, count));
+    values[ADAMW_BIAS_CORRECTION2] = (float)(1.0 - pow(hyper->beta2, count));
+    const double inverse = 1.0 / hyper->weight_sum;
+    unsigned char applied = 0;
+    if (!backend_upload(step->hyper, 0, values, err) ||
+        !backend_upload(step->inverse, 0, &inverse, err) ||
+        !backend_upload(step->clip, 0, &hyper->clip_norm, err) ||
+        !backend_upload(step->update_loss_sum, 0, &hyper->loss_sum, err) ||
+        !execute(&step->update, err) ||
+        !backend_fetch(step->grad_norm, 0, &result->grad_norm, err) ||
+        !backend_fetch(step->applied, 0, &applied, err)) {
+        return false;
+    }
+    result->is_applied = applied != 0;
+    step->n_updates += applied != 0;
+    step->has_gradients = false;
+    return true;
+}
+
+int64_t step_n_updates(const struct step *step)
+{
+    return step->n_updates;
+}
+
+bool step_evaluate(struct step *step, const struct batch *batch, double *loss_sum,
+                   float *token_loss, struct error *err)
+{
+    ASSERT(step->options.evaluates);
+    return upload_batch(step, &step->evaluate, batch, err) &&
+           execute(&step->evaluate.bound, err) &&
+           backend_fetch(step->evaluate.loss_sum, 0, loss_sum, err) &&
+           (token_loss == NULL ||
+            backend_fetch(step->evaluate.token_loss, 0, token_loss, err));
+}
+
+size_t step_state_bytes(const struct step *step)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < step->n_state; i++) {
+        bytes += type_bytes(backend_buffer_type(step->state[i].buffer));
+    }
+    return bytes;
+}
+
+size_t step_working_bytes(const struct step *step)
+{
+    const struct program *programs[] = {
+        step->grad.bound.program, step->evaluate.bound.program, step->update.program};
+    size_t bytes = 0;
+    for (size_t i = 0; i < ARRAY_LENGTH(programs); i++) {
+        if (programs[i] != NULL && backend_program_bytes(programs[i]) > bytes) {
+            bytes = backend_program_bytes(programs[i]);
+        }
+    }
+    return bytes;
+}

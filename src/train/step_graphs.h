@@ -1,0 +1,48 @@
+/*
+ * step_graphs - the graphs of a run: grad (one micro-batch into the accumulators), update,
+ * evaluate. Building only; step.h runs them.
+ *
+ * Arguments by name: parameters under their tensor names; the batch as ids, position,
+ * first_key, loss_rows, targets, weight (data/batch.h) and ple_rows where a frozen
+ * per-layer table is looked up outside; accumulators "acc.grad.NAME".
+ */
+#ifndef TRAIN_STEP_GRAPHS_H
+#define TRAIN_STEP_GRAPHS_H
+
+#include "graph/graph.h"
+#include "model/config.h"
+#include "model/params.h"
+
+struct step_shape {
+    const struct model_config *config;
+    const struct params *params;
+    const bool *is_trainable; /* [params->n] */
+    bool has_ple_rows;        /* the per-layer table is fed as rows */
+    int64_t B, T;             /* rows of one pass per rank, tokens of a row */
+    int64_t C;                /* entries of loss_rows */
+    enum dtype compute;       /* of activations */
+    bool recomputes; /* activations inside a layer again in the backward pass */
+};
+
+/*
+ * Outputs: "loss_sum" f64 (of this micro-batch), and "grad.NAME" f32 for each trainable
+ * tensor that has a gradient, added to its accumulator unless the bool input "keep" is
+ * false. Repeats are expanded, the gradient is in the graph.
+ */
+struct graph *step_graphs_grad(const struct mesh *mesh, const struct step_shape *shape);
+
+/* Outputs: "loss_sum" f64, "token_loss" f32 [C]. Nothing is trained, so the graph holds no
+ * gradient. Repeats are expanded. */
+struct graph *step_graphs_evaluate(const struct mesh *mesh,
+                                   const struct step_shape *shape);
+
+/*
+ * For each output "grad.NAME" of the grad graph: parameter NAME, "acc.grad.NAME", "m.NAME"
+ * and "v.NAME" -> NAME, m and v in place. Inputs "hyper" f32 [ADAMW_N_HYPER], "inverse"
+ * f64 (1 / sum of target weights), "clip" f64 (largest norm; 0: off), "loss_sum" f64.
+ * Outputs also "grad_norm" f64 (of the mean gradient, before clipping) and "applied" bool:
+ * false where loss or norm are not finite; then nothing has changed.
+ */
+struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad);
+
+#endif

@@ -1,0 +1,285 @@
+/*
+ * trainer_job - opens model and data, and chooses rows per pass and recomputation by
+ * planning: the most rows that fit, first without recomputation, then with it.
+ */
+#include "train/trainer_job.h"
+
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/evaluate.h"
+
+/* Rows of a pass beyond this many tokens gain no speed on a processor. */
+enum { MICRO_TOKENS = 2048 };
+
+/* Share of the machine's memory that a run plans for when no limit is set. */
+static const double MEMORY_SHARE = 0.8;
+
+/* ---- data ---- */
+
+static struct records_options records_options(const struct job *job)
+{
+    const struct settings *settings = job->settings;
+    return (struct records_options){
+        .format = (enum records_format)settings->data.format,
+        .template_text = settings->data.template_text,
+        .response = settings->data.response,
+        .ignore = settings->data.ignore.items,
+        .n_ignore = (size_t)settings->data.ignore.n,
+        .ends_with_eos = settings->data.end == DATA_END_EOS,
+        .has_loss_on_all = settings->data.loss_on == DATA_LOSS_ON_ALL,
+        .row_tokens = (int32_t)settings->data.row_tokens,
+        .n_vocabulary = (int32_t)job->source.config.V,
+    };
+}
+
+static bool read_records(struct job *job, const char *path, int64_t max_rows,
+                         struct records *records, struct error *err)
+{
+    struct records_options options = records_options(job);
+    options.max_rows = max_rows;
+    if (!records_read_file(records, path, &options, job->source.tokenizer, err)) {
+        return false;
+    }
+    log_note("%s: %zu examples, %lld tokens, %lld with loss", path, records->n,
+             (long long)records->n_tokens, (long long)records->n_targets);
+    if (records->n_truncated > 0) {
+        log_warning("%s: %lld of %lld rows are longer than row_tokens = %lld and were "
+                    "cut",
+                    path, (long long)records->n_truncated, (long long)records->n_rows,
+                    (long long)job->settings->data.row_tokens);
+    }
+    if (records->n_dropped > 0) {
+        log_warning("%s: %lld of %lld rows have no token with loss and were left out",
+                    path, (long long)records->n_dropped, (long long)records->n_rows);
+    }
+    if (records->n == 0) {
+        return error_set(err, ERROR_DATA, "%s: no row that can be learned from", path);
+    }
+    return true;
+}
+
+static bool open_data(struct job *job, struct error *err)
+{
+    const struct settings *settings = job->settings;
+    if (settings->data.row_tokens > job->source.config.max_positions) {
+        return error_set(err, ERROR_USAGE,
+                         "data.row_tokens is %lld, the model goes to %lld",
+                         (long long)settings->data.row_tokens,
+                         (long long)job->source.config.max_positions);
+    }
+    if (!read_records(job, settings->data.train, 0, &job->train, err)) {
+        return false;
+    }
+    job->has_eval = settings->data.eval != NULL &&
+                    (settings->eval.at_epoch_end || settings->eval.every_steps > 0);
+    return !job->has_eval || read_records(job, settings->data.eval,
+                                          settings->eval.max_rows, &job->eval, err);
+}
+
+/* ---- which tensors are trained ---- */
+
+static bool choose_trained(struct job *job, struct error *err)
+{
+    const struct params *params = job->source.params;
+    const struct string_list *freeze = &job->settings->train.freeze;
+    job->is_trainable = mem_alloc_array((size_t)params->n, sizeof(bool));
+    for (int64_t k = 0; k < freeze->n; k++) {
+        bool fits = false;
+        for (int i = 0; i < params->n && !fits; i++) {
+            fits = str_matches(freeze->items[k], params->info[i].name);
+        }
+        if (!fits) {
+            log_note("train.freeze: no tensor matches \"%s\"", freeze->items[k]);
+        }
+    }
+    for (int i = 0; i < params->n; i++) {
+        bool is_frozen = !params->info[i].is_trainable_by_default;
+        for (int64_t k = 0; k < freeze->n; k++) {
+            is_frozen =
+                is_frozen || str_matches(freeze->items[k], params->info[i].name);
+        }
+        job->is_trainable[i] = !is_frozen;
+        job->n_trained += is_frozen ? 0 : params->info[i].n_elements;
+    }
+    if (job->n_trained == 0) {
+        return error_set(err, ERROR_USAGE,
+                         "train.freeze: every tensor is frozen, nothing to train");
+    }
+    const int table = params_index(params, PARAM_PLE_TABLE, -1);
+    job->has_ple_rows =
+        table >= 0 && !job->is_trainable[table] && job->settings->init == INIT_WEIGHTS;
+    return true;
+}
+
+/* ---- rows, steps, memory ---- */
+
+static void choose_batch(struct job *job)
+{
+    const struct settings *settings = job->settings;
+    int64_t rows = settings->train.batch_rows;
+    if (rows == 0) {
+        rows = settings->train.batch_rows_per_rank;
+    }
+    job->batch_rows = rows == 0 ? 8 : (int32_t)rows;
+}
+
+struct loader_options trainer_job_loading(const struct job *job)
+{
+    const struct settings *settings = job->settings;
+    return (struct loader_options){
+        .pack = {.row_tokens = (int32_t)settings->data.row_tokens,
+                 .is_packed = settings->data.pack,
+                 .is_shuffled = settings->data.shuffle,
+                 .seed = (uint64_t)settings->seed},
+        .step_rows = job->batch_rows,
+        .rows = job->micro_rows,
+        .n_ranks = 1,
+        .rank = 0,
+        .target_capacity = job->train_C,
+        .n_epochs = job->n_epochs,
+        .pad_id = (int32_t)job->source.config.pad_id,
+    };
+}
+
+struct step_options trainer_job_step(const struct job *job)
+{
+    return (struct step_options){
+        .shape = {.config = &job->source.config,
+                  .params = job->source.params,
+                  .is_trainable = job->is_trainable,
+                  .has_ple_rows = job->has_ple_rows,
+                  .B = job->micro_rows,
+                  .T = job->settings->data.row_tokens,
+                  .C = job->train_C,
+                  .compute = DTYPE_F32,
+                  .recomputes = job->recomputes},
+        .trains = true,
+        .evaluates = job->has_eval,
+        .evaluate_C = job->eval_C,
+    };
+}
+
+/* Steps, epochs and loss_rows entries for the present micro_rows. */
+static void measure(struct job *job)
+{
+    const struct settings *settings = job->settings;
+    struct loader_options loading = trainer_job_loading(job);
+    const struct loader_summary summary = loader_measure(
+        &job->train, &loading, settings->train.epochs, settings->train.steps);
+    job->n_epochs = settings->train.epochs;
+    job->n_steps = summary.n_steps;
+    if (settings->train.steps > 0 && settings->train.steps < job->n_steps) {
+        job->n_steps = settings->train.steps;
+    }
+    job->train_C = summary.target_capacity;
+    job->eval_C = job->has_eval
+                      ? evaluate_capacity(&job->eval, job->micro_rows,
+                                          (int32_t)settings->data.row_tokens, true)
+                      : 0;
+}
+
+/* Bytes of parameters, gradient sums and moments. */
+static size_t state_bytes(const struct job *job)
+{
+    size_t elements = 0;
+    for (int i = 0; i < job->source.params->n; i++) {
+        const struct param_info *info = &job->source.params->info[i];
+        const bool stays_in_file = info->role == PARAM_PLE_TABLE && job->has_ple_rows;
+        const size_t copies = job->is_trainable[i] ? 4 : stays_in_file ? 0 : 1;
+        elements += copies * (size_t)info->n_elements;
+    }
+    return elements * sizeof(float);
+}
+
+static size_t plan_bytes(struct job *job)
+{
+    const struct mesh mesh = mesh_single();
+    const struct step_options options = trainer_job_step(job);
+    struct graph *graph = step_graphs_grad(&mesh, &options.shape);
+    const size_t bytes = backend_plan_bytes(job->engine, graph);
+    graph_destroy(graph);
+    return bytes + state_bytes(job);
+}
+
+static size_t memory_limit(const struct job *job)
+{
+    if (job->settings->memory_limit > 0) {
+        return (size_t)job->settings->memory_limit;
+    }
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    return (size_t)(MEMORY_SHARE * (double)pages * (double)page_bytes);
+}
+
+/* Tries one choice; true when it fits. */
+static bool fits(struct job *job, int32_t micro_rows, bool recomputes)
+{
+    job->micro_rows = micro_rows;
+    job->recomputes = recomputes;
+    measure(job);
+    job->plan_bytes = plan_bytes(job);
+    return job->plan_bytes <= memory_limit(job);
+}
+
+static bool choose_memory(struct job *job, struct error *err)
+{
+    const struct settings *settings = job->settings;
+    const bool is_open = settings->train.micro_rows == 0;
+    const int64_t most = is_open ? base_max(1, MICRO_TOKENS / settings->data.row_tokens)
+                                 : settings->train.micro_rows;
+    const int32_t first = (int32_t)base_min(most, job->batch_rows);
+    const int recompute = settings->train.recompute;
+    for (int pass = 0; pass < 2; pass++) {
+        if ((pass == 0 && recompute == RECOMPUTE_LAYER) ||
+            (pass == 1 && recompute == RECOMPUTE_NONE)) {
+            continue;
+        }
+        for (int32_t rows = first; rows >= 1; rows = is_open ? rows / 2 : 0) {
+            if (fits(job, rows, pass == 1)) {
+                return true;
+            }
+        }
+    }
+    char needed[24];
+    char limit[24];
+    str_format_bytes(needed, (double)job->plan_bytes);
+    str_format_bytes(limit, (double)memory_limit(job));
+    return error_set(
+        err, ERROR_RESOURCE,
+        "the run needs %s with %d rows a pass, the limit is %s: lower "
+        "data.row_tokens or train.micro_rows, set train.recompute to layer, "
+        "or freeze tensors (train.freeze)",
+        needed, (int)job->micro_rows, limit);
+}
+
+bool trainer_job_open(struct job *job, const struct settings *settings,
+                      const struct trainer_options *options, struct error *err)
+{
+    *job = (struct job){.settings = settings, .options = options};
+    const bool needs_weights = settings->init == INIT_WEIGHTS;
+    const bool needs_tokenizer = settings->data.format != RECORDS_TOKENS;
+    if (!model_source_open(&job->source, settings->model, needs_weights,
+                           needs_tokenizer, err) ||
+        !choose_trained(job, err) || !open_data(job, err)) {
+        return false;
+    }
+    choose_batch(job);
+    const struct mesh mesh = mesh_single();
+    const struct backend_options engine = {.n_threads = (int)settings->threads,
+                                           .isa = BACKEND_ISA_BEST,
+                                           .profiles = options->profiles};
+    job->engine = backend_create_cpu(&mesh, 0, 1, &engine, err);
+    return job->engine != NULL && choose_memory(job, err);
+}
+
+void trainer_job_close(struct job *job)
+{
+    backend_destroy(job->engine);
+    mem_free(job->is_trainable);
+    records_deinit(&job->train);
+    records_deinit(&job->eval);
+    model_source_close(&job->source);
+}

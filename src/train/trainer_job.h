@@ -1,0 +1,45 @@
+/*
+ * trainer_job - what a run has opened and decided before the first step.
+ */
+#ifndef TRAIN_TRAINER_JOB_H
+#define TRAIN_TRAINER_JOB_H
+
+#include "backend/backend.h"
+#include "data/loader.h"
+#include "data/records.h"
+#include "train/model_source.h"
+#include "train/settings.h"
+#include "train/step.h"
+#include "train/trainer.h"
+
+struct job {
+    const struct settings *settings;
+    const struct trainer_options *options;
+    struct model_source source;
+    struct records train, eval;
+    bool has_eval;
+    struct engine *engine;
+    bool *is_trainable; /* [params->n] */
+    bool has_ple_rows;  /* the per-layer table is frozen and stays in its file */
+    int32_t batch_rows; /* of an optimizer step */
+    int32_t micro_rows; /* of one pass */
+    int32_t train_C, eval_C;
+    bool recomputes;
+    int64_t n_steps, n_epochs; /* n_epochs 0: only steps count */
+    int64_t n_trained;         /* elements */
+    size_t plan_bytes;         /* state and working memory that the plan needs */
+};
+
+/* Opens and checks everything; on failure *job can still be closed. */
+MUST_USE bool trainer_job_open(struct job *job, const struct settings *settings,
+                               const struct trainer_options *options,
+                               struct error *err);
+void trainer_job_close(struct job *job);
+
+/* The options of the training loader. */
+struct loader_options trainer_job_loading(const struct job *job);
+
+/* The step for the choices made. */
+struct step_options trainer_job_step(const struct job *job);
+
+#endif
