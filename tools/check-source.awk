@@ -1,6 +1,6 @@
 # Reads C files; prints "file:line: message" for what tools/check wants to hear about a
 # file's text: its length, its functions' lengths, bodies without braces. Comments and
-# strings are blanked first. With -v info=1 it prints "file lines comment-lines" and
+# strings are blanked first. With -v info=1 it prints "file lines comment-lines written-lines" and
 # "function lines" rows instead, for the figures.
 
 # The line without comments and strings; `in_comment` carries over lines.
@@ -69,7 +69,7 @@ function end_file()
         return
     }
     if (info) {
-        print "file", n_lines, n_comments, file
+        print "file", n_lines, n_comments, n_written
     } else if (n_lines > 900) {
         print file ":900: file has " n_lines " lines, at most 900"
     }
@@ -78,15 +78,14 @@ function end_file()
 FNR == 1 {
     end_file()
     file = FILENAME
-    in_comment = in_macro = depth = body_start = n_comments = 0
+    in_comment = in_macro = depth = body_start = n_comments = n_written = 0
 }
 
 {
     n_lines = FNR
     code = blanked($0)
-    if (has_comment) {
-        n_comments++
-    }
+    n_written += NF > 0
+    n_comments += has_comment
 
     # Functions, as clang-format writes them: braces alone at the left edge.
     if (code ~ /^\{/ && before ~ /\)$/) {
