@@ -1,0 +1,313 @@
+/*
+ * k_matmul - kernel of matmul: tiles of the result, each one single-threaded product.
+ *
+ * The grid of tiles is a function of the shapes alone and K is never shared out, so an
+ * element is the same sum at any number of threads. Tiles are 512 x 512 where there are
+ * enough of them; small results are cut finer, down to what is worth a thread.
+ *
+ * Products run in f32, or in f64 when an operand is f64. Operands of another dtype are
+ * widened on the way in, WIDEN_K columns at a time, into the thread's scratch; a result of
+ * another dtype is summed there and rounded once.
+ */
+#include <string.h>
+
+#include "backend/cpu/gemm.h"
+#include "backend/cpu/kernel.h"
+#include "backend/cpu/native.h"
+#include "backend/cpu/plain.h"
+
+enum {
+    TILE = 512,         /* longest side of a tile */
+    SHORTEST_CUT = 128, /* shorter sides are not cut */
+    ENOUGH_TILES = 8,
+    SIDE_MULTIPLE = 16, /* of the inner kernels' rows and columns */
+    WIDEN_K = 1024,
+    MAX_DOT_ROWS = 2, /* results this low are dot products: nothing is worth packing */
+};
+
+/* Cost, in FLOPs, below which a tile is not cut; reading an element costs about 16. */
+static const double worth_cutting = 8e6;
+static const double read_cost = 16.0;
+
+struct grid {
+    int64_t n_batches, m, n, k;
+    int64_t tile_m, tile_n;   /* sides */
+    int64_t tiles_m, tiles_n; /* counts */
+};
+
+static double tile_cost(const struct grid *grid)
+{
+    const double m = (double)grid->tile_m;
+    const double n = (double)grid->tile_n;
+    return (double)grid->k * (2.0 * m * n + read_cost * (m + n));
+}
+
+static void set_counts(struct grid *grid, int64_t tiles_m, int64_t tiles_n)
+{
+    grid->tile_m = base_div_up(grid->m, tiles_m);
+    grid->tile_n = base_div_up(grid->n, tiles_n);
+    if (tiles_m > 1) {
+        grid->tile_m = base_round_up(grid->tile_m, SIDE_MULTIPLE);
+    }
+    if (tiles_n > 1) {
+        grid->tile_n = base_round_up(grid->tile_n, SIDE_MULTIPLE);
+    }
+    grid->tiles_m = base_div_up(grid->m, grid->tile_m);
+    grid->tiles_n = base_div_up(grid->n, grid->tile_n);
+}
+
+static int64_t count_tiles(const struct grid *grid)
+{
+    return grid->n_batches * grid->tiles_m * grid->tiles_n;
+}
+
+/* Cuts the longer side in two while tiles are few and dear. An odd number of few tiles
+ * would leave one of two threads waiting, so then one more is cut. */
+static void choose_tiles(struct grid *grid)
+{
+    int64_t tiles_m = base_div_up(grid->m, TILE);
+    int64_t tiles_n = base_div_up(grid->n, TILE);
+    set_counts(grid, tiles_m, tiles_n);
+    while (tile_cost(grid) > worth_cutting &&
+           base_max(grid->tile_m, grid->tile_n) > SHORTEST_CUT) {
+        const int64_t count = count_tiles(grid);
+        const bool is_few = count < ENOUGH_TILES;
+        const bool is_odd = count < 2 * ENOUGH_TILES && count % 2 == 1;
+        if (!is_few && !is_odd) {
+            break;
+        }
+        int64_t *longer = grid->tile_m > grid->tile_n ? &tiles_m : &tiles_n;
+        *longer = is_few ? *longer * 2 : *longer + 1;
+        set_counts(grid, tiles_m, tiles_n);
+    }
+}
+
+static struct grid make_grid(const struct node *node)
+{
+    const struct attributes *attributes = &node->attributes;
+    const struct shape *a = &node->inputs[0]->type.shape;
+    const struct shape *c = &node->outputs[0]->type.shape;
+    struct grid grid = {
+        .m = c->dim[c->rank - 2],
+        .n = c->dim[c->rank - 1],
+        .k = a->dim[a->rank - (attributes->transpose_a ? 2 : 1)],
+    };
+    grid.n_batches = type_shape_elements(c) / (grid.m * grid.n);
+    choose_tiles(&grid);
+    return grid;
+}
+
+/* An operand or the result: where its tile is. Element (i, j) of the tile, in the order
+ * of memory, is at data + i * stride + j. */
+struct block {
+    unsigned char *data;
+    enum dtype dtype;
+    int64_t stride;
+};
+
+static unsigned char *at(const struct block *block, int64_t index)
+{
+    return block->data + index * (int64_t)dtype_bytes(block->dtype);
+}
+
+/* One tile's work, with everything that both paths below need. */
+struct tile {
+    const struct kernel_call *call;
+    bool transpose_a, transpose_b;
+    int64_t m, n, k;
+    struct block a, b, c; /* a and b at their first k */
+    bool accumulates;
+};
+
+static struct tile make_tile(const struct kernel_call *call, int local_rank,
+                             const struct grid *grid, int64_t task)
+{
+    const struct node *node = call->node;
+    const struct kernel_rank *rank = &call->ranks[local_rank];
+    const int64_t column = task % grid->tiles_n * grid->tile_n;
+    const int64_t row = task / grid->tiles_n % grid->tiles_m * grid->tile_m;
+    const int64_t batch = task / grid->tiles_n / grid->tiles_m;
+    struct tile tile = {
+        .call = call,
+        .transpose_a = node->attributes.transpose_a,
+        .transpose_b = node->attributes.transpose_b,
+        .m = base_min(grid->tile_m, grid->m - row),
+        .n = base_min(grid->tile_n, grid->n - column),
+        .k = grid->k,
+    };
+    tile.a = (struct block){rank->inputs[0], node->inputs[0]->type.dtype,
+                            tile.transpose_a ? grid->m : grid->k};
+    tile.b = (struct block){rank->inputs[1], node->inputs[1]->type.dtype,
+                            tile.transpose_b ? grid->k : grid->n};
+    tile.c = (struct block){rank->outputs[0], node->outputs[0]->type.dtype, grid->n};
+    tile.a.data = at(&tile.a, batch * grid->m * grid->k +
+                                  (tile.transpose_a ? row : row * grid->k));
+    tile.b.data = at(&tile.b, batch * grid->k * grid->n +
+                                  (tile.transpose_b ? column * grid->k : column));
+    tile.c.data = at(&tile.c, (batch * grid->m + row) * grid->n + column);
+    if (node->n_inputs >= 3) {
+        tile.accumulates = node->n_inputs < 4 || *(const uint8_t *)rank->inputs[3] != 0;
+    }
+    return tile;
+}
+
+/* c (+)= a . b over k of the inner dimension; all blocks are of one type, f32 or f64. */
+static void multiply(const struct tile *tile, const struct block *a,
+                     const struct block *b, const struct block *c, int64_t k,
+                     bool accumulates)
+{
+    const struct gemm *gemm = tile->call->gemm;
+    if (c->dtype == DTYPE_F64) {
+        gemm->f64(tile->transpose_a, tile->transpose_b, tile->m, tile->n, k,
+                  (const double *)(const void *)a->data, a->stride,
+                  (const double *)(const void *)b->data, b->stride, accumulates,
+                  (double *)(void *)c->data, c->stride);
+    } else {
+        gemm->f32(tile->transpose_a, tile->transpose_b, tile->m, tile->n, k,
+                  (const float *)(const void *)a->data, a->stride,
+                  (const float *)(const void *)b->data, b->stride, accumulates,
+                  (float *)(void *)c->data, c->stride);
+    }
+}
+
+/* n_rows x n_columns elements from one block to another, with the dtypes of both. */
+static void convert(const struct block *from, const struct block *to, int64_t n_rows,
+                    int64_t n_columns)
+{
+    for (int64_t i = 0; i < n_rows; i++) {
+        plain_cast(from->dtype, at(from, i * from->stride), to->dtype,
+                   at(to, i * to->stride), n_columns);
+    }
+}
+
+/* The part of an operand from k0 on, in dtype `real`: itself, or widened to `scratch`. */
+static struct block widen(const struct block *operand, bool k_runs_down, int64_t side,
+                          int64_t k0, int64_t n_k, enum dtype real,
+                          unsigned char *scratch)
+{
+    struct block part = *operand;
+    part.data = at(operand, k_runs_down ? k0 * operand->stride : k0);
+    if (operand->dtype == real) {
+        return part;
+    }
+    const struct block widened = {scratch, real, k_runs_down ? side : n_k};
+    convert(&part, &widened, k_runs_down ? n_k : side, k_runs_down ? side : n_k);
+    return widened;
+}
+
+static enum dtype real_of(const struct node *node)
+{
+    return node->inputs[0]->type.dtype == DTYPE_F64 ||
+                   node->inputs[1]->type.dtype == DTYPE_F64
+               ? DTYPE_F64
+               : DTYPE_F32;
+}
+
+/* Scratch of a thread: widened parts of a and b, then the sums of the tile. */
+struct layout {
+    size_t a_bytes, b_bytes, c_bytes; /* 0: not needed */
+    int64_t k_step;
+};
+
+static struct layout make_layout(const struct node *node, const struct grid *grid)
+{
+    const enum dtype real = real_of(node);
+    const size_t size = dtype_bytes(real);
+    struct layout layout = {.k_step = grid->k};
+    const bool widens_a = node->inputs[0]->type.dtype != real;
+    const bool widens_b = node->inputs[1]->type.dtype != real;
+    if (widens_a || widens_b) {
+        layout.k_step = base_min(grid->k, WIDEN_K);
+    }
+    if (widens_a) {
+        layout.a_bytes = (size_t)(grid->tile_m * layout.k_step) * size;
+    }
+    if (widens_b) {
+        layout.b_bytes = (size_t)(grid->tile_n * layout.k_step) * size;
+    }
+    if (node->outputs[0]->type.dtype != real) {
+        layout.c_bytes = (size_t)(grid->tile_m * grid->tile_n) * size;
+    }
+    return layout;
+}
+
+static void run_widened(const struct tile *tile, const struct layout *layout,
+                        enum dtype real, unsigned char *scratch)
+{
+    unsigned char *a_scratch = scratch;
+    unsigned char *b_scratch = scratch + layout->a_bytes;
+    const bool widens_c = layout->c_bytes > 0;
+    const struct block sums = {b_scratch + layout->b_bytes, real, tile->n};
+    const struct block *c = widens_c ? &sums : &tile->c;
+    if (widens_c && tile->accumulates) {
+        convert(&tile->c, &sums, tile->m, tile->n);
+    }
+    for (int64_t k0 = 0; k0 < tile->k; k0 += layout->k_step) {
+        const int64_t n_k = base_min(layout->k_step, tile->k - k0);
+        const struct block a =
+            widen(&tile->a, tile->transpose_a, tile->m, k0, n_k, real, a_scratch);
+        const struct block b =
+            widen(&tile->b, !tile->transpose_b, tile->n, k0, n_k, real, b_scratch);
+        multiply(tile, &a, &b, c, n_k, tile->accumulates || k0 > 0);
+    }
+    if (widens_c) {
+        convert(&sums, &tile->c, tile->m, tile->n);
+    }
+}
+
+/* One or two rows times a weight [N, K]: each weight is read once, packed never. */
+static bool is_dots(const struct tile *tile, const struct grid *grid, enum dtype real)
+{
+    return grid->m <= MAX_DOT_ROWS && tile->transpose_b && !tile->transpose_a &&
+           real == DTYPE_F32;
+}
+
+static void run_dots(const struct tile *tile)
+{
+    const float *a = (const float *)(const void *)tile->a.data;
+    const float *b = (const float *)(const void *)tile->b.data;
+    float *c = (float *)(void *)tile->c.data;
+    for (int64_t j = 0; j < tile->n; j++) {
+        for (int64_t i = 0; i < tile->m; i++) {
+            float *sum = &c[i * tile->c.stride + j];
+            const float dot = tile->call->native->row_dot(
+                a + i * tile->a.stride, b + j * tile->b.stride, tile->k);
+            *sum = tile->accumulates ? *sum + dot : dot;
+        }
+    }
+}
+
+static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
+                void *thread_scratch)
+{
+    (void)phase;
+    const struct grid grid = make_grid(call->node);
+    const struct layout layout = make_layout(call->node, &grid);
+    const struct tile tile = make_tile(call, local_rank, &grid, task);
+    const enum dtype real = real_of(call->node);
+    if (layout.a_bytes + layout.b_bytes + layout.c_bytes > 0) {
+        run_widened(&tile, &layout, real, thread_scratch);
+    } else if (is_dots(&tile, &grid, real)) {
+        run_dots(&tile);
+    } else {
+        multiply(&tile, &tile.a, &tile.b, &tile.c, tile.k, tile.accumulates);
+    }
+}
+
+static size_t thread_bytes(const struct node *node)
+{
+    const struct grid grid = make_grid(node);
+    const struct layout layout = make_layout(node, &grid);
+    return layout.a_bytes + layout.b_bytes + layout.c_bytes;
+}
+
+static int64_t n_tasks(const struct node *node, int phase, size_t loss_head_bytes)
+{
+    (void)phase;
+    (void)loss_head_bytes;
+    const struct grid grid = make_grid(node);
+    return count_tiles(&grid);
+}
+
+const struct kernel kernel_matmul = {
+    .thread_bytes = thread_bytes, .n_tasks = n_tasks, .run = run};
