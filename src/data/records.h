@@ -29,7 +29,7 @@ enum records_format {
     RECORDS_PROMPT_COMPLETION, /* fields prompt and completion */
     RECORDS_INSTRUCTION,       /* prompt from the template, response from a field */
     RECORDS_TEXT,              /* field text, loss on everything */
-    RECORDS_TOKENS,            /* input_ids, labels, position_ids, attention_mask, weight */
+    RECORDS_TOKENS, /* input_ids, labels, position_ids, attention_mask, weight */
 };
 
 struct records_options {
@@ -77,8 +77,9 @@ MUST_USE bool records_read_file(struct records *records, const char *path,
                                 const struct tokenizer *tokenizer, struct error *err);
 
 /* The same from text[0 .. length); `where` names it in messages. */
-MUST_USE bool records_read_text(struct records *records, const char *text, size_t length,
-                                const char *where, const struct records_options *options,
+MUST_USE bool records_read_text(struct records *records, const char *text,
+                                size_t length, const char *where,
+                                const struct records_options *options,
                                 const struct tokenizer *tokenizer, struct error *err);
 
 void records_deinit(struct records *records); /* takes a zeroed one */
