@@ -4,7 +4,7 @@
  * With u = sqrt(2/pi) (x + c x^3) and s = 1 / (1 + exp(-2u)), (1 + tanh u) / 2 = s, so
  *   gelu(x)  = x s
  *   gelu'(x) = s + 2 x s (1 - s) u',  u' = sqrt(2/pi) (1 + 3 c x^2)
- * which needs one exp and one division and does not cancel for negative x.
+ * which needs one exp and one division and does not cancel for large |x|.
  */
 #include "backend/cpu/native/native_isa.h"
 #include "backend/cpu/native/vector.h"
@@ -21,18 +21,18 @@ VECTOR_INLINE struct curve gelu_curve(vector x)
 {
     const vector square = x * x;
     const vector u = GELU_SLOPE * x * (1.0F + GELU_CUBIC * square);
-    const vector s = vector_logistic(u + u);
+    const struct logistic s = vector_logistic(u + u);
     const vector u_slope = GELU_SLOPE * (1.0F + 3.0F * GELU_CUBIC * square);
     return (struct curve){
-        .value = x * s,
-        .slope = s + 2.0F * x * s * (1.0F - s) * u_slope,
+        .value = x * s.value,
+        .slope = s.value + 2.0F * x * s.slope * u_slope,
     };
 }
 
 VECTOR_INLINE struct curve silu_curve(vector x)
 {
-    const vector s = vector_logistic(x);
-    return (struct curve){.value = x * s, .slope = s * (1.0F + x * (1.0F - s))};
+    const struct logistic s = vector_logistic(x);
+    return (struct curve){.value = x * s.value, .slope = s.value + x * s.slope};
 }
 
 VECTOR_INLINE struct curve softcap_curve(vector x, float cap)

@@ -162,10 +162,20 @@ VECTOR_INLINE vector vector_tanh(vector x)
     return vector_select(size < vector_all(0.625F), p, signed_large);
 }
 
-/* 1 / (1 + exp(-x)) */
-VECTOR_INLINE vector vector_logistic(vector x)
+struct logistic {
+    vector value; /* s = 1 / (1 + exp(-x)) */
+    vector slope; /* s (1 - s) */
+};
+
+/* From e = exp(-|x|), which cannot overflow; neither value nor slope cancels. */
+VECTOR_INLINE struct logistic vector_logistic(vector x)
 {
-    return 1.0F / (1.0F + vector_exp(-x));
+    const vector e = vector_exp((vector)((vector_int)x | INT32_MIN));
+    const vector s = 1.0F / (1.0F + e);
+    return (struct logistic){
+        .value = vector_select(x < vector_all(0.0F), e * s, s),
+        .slope = e * s * s,
+    };
 }
 
 #endif
