@@ -42,6 +42,17 @@ struct tokenizer *tokenizer_read_folder(const char *folder, struct error *err)
     return finish(tokenizer, is_read);
 }
 
+struct tokenizer *tokenizer_parse(const char *json, size_t length, const char *config,
+                                  size_t config_length, const char *where,
+                                  struct error *err)
+{
+    struct tokenizer *tokenizer = new_tokenizer();
+    const bool is_read = tokenizer_json_parse(tokenizer, json, length, where, err) &&
+                         tokenizer_json_configure(tokenizer, config, config_length,
+                                                  "tokenizer_config.json", err);
+    return finish(tokenizer, is_read);
+}
+
 struct tokenizer *tokenizer_read_gguf(const struct gguf *gguf, struct error *err)
 {
     struct tokenizer *tokenizer = new_tokenizer();

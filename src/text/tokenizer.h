@@ -35,6 +35,12 @@ MUST_USE struct tokenizer *tokenizer_read_folder(const char *folder, struct erro
 MUST_USE struct tokenizer *tokenizer_read_gguf(const struct gguf *gguf,
                                                struct error *err);
 
+/* The same from the texts of the two files; config_length 0 = there is no config. `where`
+ * names the first one in messages. */
+MUST_USE struct tokenizer *tokenizer_parse(const char *json, size_t length,
+                                           const char *config, size_t config_length,
+                                           const char *where, struct error *err);
+
 void tokenizer_destroy(struct tokenizer *tokenizer); /* takes NULL */
 
 /*
