@@ -333,12 +333,12 @@ struct weights *weights_open(const char *path, const struct model_config *config
         return NULL;
     }
     if (weights->skipped.n > 0) {
-        log_note("%s: %d tensors skipped that text training does not use: %s%s", path,
+        log_note("%s: %d tensor(s) skipped that text training does not use: %s%s", path,
                  weights->skipped.n, weights->skipped.first,
                  weights->skipped.n > 3 ? ", ..." : "");
     }
     if (weights->unknown.n > 0) {
-        log_warning("%s: %d tensors are not part of the model and ignored: %s%s", path,
+        log_warning("%s: %d tensor(s) ignored that the model does not have: %s%s", path,
                     weights->unknown.n, weights->unknown.first,
                     weights->unknown.n > 3 ? ", ..." : "");
     }

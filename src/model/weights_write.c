@@ -290,8 +290,7 @@ static bool write_everything(const struct output_state *state, const char *folde
             return false;
         }
     } else if (source != NULL) {
-        log_note("%s: the source is a GGUF file, so no tokenizer files are written",
-                 folder);
+        log_note("%s: a GGUF file has no tokenizer files to carry over", source);
     }
     return write_tensors(state, folder, err);
 }

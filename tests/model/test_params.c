@@ -1,0 +1,138 @@
+/*
+ * Parameter counts of the published sizes, names and shapes of the golden models.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "model/config.h"
+#include "model/params.h"
+
+static void test_counts_of_published_sizes(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t n_elements, table_elements; /* of the per-layer embeddings */
+        int n;
+    } known[] = {
+        {"gemma3-270m", 268098176, 0, 236},
+        {"gemma3-1b", 999885952, 0, 340},
+        {"gemma4-e2b", 4628569379, 2348810240, 540},
+        {"gemma4-e4b", 7463013418, 2818572288, 665},
+        {"gemma4-12b", 11907350320, 0, 666},
+        {"gemma4-31b", 30697345340, 0, 832},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        struct model_config config;
+        assert_true(model_config_named(known[i].name, &config));
+        struct params *params = params_create(&config);
+        assert_true(params->n_elements == known[i].n_elements);
+        assert_int_equal(params->n, known[i].n);
+        const int table = params_index(params, PARAM_PLE_TABLE, -1);
+        assert_int_equal(table >= 0, known[i].table_elements > 0);
+        if (table >= 0) {
+            assert_true(params->info[table].n_elements == known[i].table_elements);
+        }
+        params_destroy(params);
+    }
+    params_destroy(NULL);
+}
+
+static void test_shapes_of_e2b(void **state)
+{
+    (void)state;
+    struct model_config config;
+    assert_true(model_config_named("gemma4-e2b", &config));
+    struct params *params = params_create(&config);
+    static const struct {
+        const char *name;
+        int64_t rows, columns;
+    } known[] = {
+        {"model.embed_tokens.weight", 262144, 1536},
+        {"model.embed_tokens_per_layer.weight", 262144, 8960},
+        {"model.per_layer_model_projection.weight", 8960, 1536},
+        {"model.per_layer_projection_norm.weight", 256, 1},
+        {"model.layers.0.self_attn.q_proj.weight", 2048, 1536},
+        {"model.layers.34.self_attn.q_proj.weight", 4096, 1536},
+        {"model.layers.14.self_attn.v_proj.weight", 512, 1536},
+        {"model.layers.34.self_attn.o_proj.weight", 1536, 4096},
+        {"model.layers.14.self_attn.k_norm.weight", 512, 1},
+        {"model.layers.15.mlp.gate_proj.weight", 12288, 1536},
+        {"model.layers.15.mlp.down_proj.weight", 1536, 12288},
+        {"model.layers.3.per_layer_input_gate.weight", 256, 1536},
+        {"model.layers.3.per_layer_projection.weight", 1536, 256},
+        {"model.layers.3.layer_scalar", 1, 1},
+        {"model.norm.weight", 1536, 1},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(known); i++) {
+        const int index = params_find(params, known[i].name);
+        assert_true(index >= 0);
+        const struct param_info *info = &params->info[index];
+        assert_int_equal(info->dim[0], known[i].rows);
+        assert_int_equal(info->dim[1], known[i].columns);
+        assert_int_equal(info->rank, known[i].columns == 1 ? 1 : 2);
+        assert_int_equal(params_index(params, info->role, info->layer), index);
+        assert_int_equal(info->layer >= 0, params_role_is_layer(info->role));
+        assert_non_null(strstr(info->name, params_role_name(info->role)));
+    }
+    params_destroy(params);
+}
+
+/* D3, C8: layers that share K and V own no tensors for them. */
+static void test_who_owns_k_and_v(void **state)
+{
+    (void)state;
+    struct model_config config;
+    assert_true(model_config_named("gemma4-e2b", &config));
+    struct params *params = params_create(&config);
+    for (int i = 0; i < config.L; i++) {
+        assert_int_equal(params_index(params, PARAM_K, i) >= 0, i < 15);
+        assert_int_equal(params_index(params, PARAM_V, i) >= 0, i < 15);
+        assert_int_equal(params_index(params, PARAM_K_NORM, i) >= 0, i < 15);
+        assert_true(params_index(params, PARAM_Q_NORM, i) >= 0);
+    }
+    params_destroy(params);
+    assert_true(model_config_named("gemma4-31b", &config));
+    params = params_create(&config);
+    for (int i = 0; i < config.L; i++) {
+        assert_int_equal(params_index(params, PARAM_V, i) >= 0, (i + 1) % 6 != 0);
+        assert_true(params_index(params, PARAM_K, i) >= 0);
+    }
+    assert_int_equal(params_index(params, PARAM_PLE_GATE, 0), -1);
+    params_destroy(params);
+}
+
+static void test_flags(void **state)
+{
+    (void)state;
+    struct model_config config;
+    assert_true(model_config_named("gemma4-e4b", &config));
+    struct params *params = params_create(&config);
+    for (int i = 0; i < params->n; i++) {
+        const struct param_info *info = &params->info[i];
+        assert_int_equal(info->is_norm, strstr(info->name, "norm") != NULL);
+        assert_int_equal(info->is_trainable_by_default,
+                         info->role != PARAM_LAYER_SCALAR);
+        assert_int_equal(params_find(params, info->name), i); /* names are unique */
+    }
+    assert_int_equal(params_find(params, "model.layers.3.layer_scalar.weight"), -1);
+    params_destroy(params);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_counts_of_published_sizes),
+        cmocka_unit_test(test_shapes_of_e2b),
+        cmocka_unit_test(test_who_owns_k_and_v),
+        cmocka_unit_test(test_flags),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
