@@ -137,7 +137,9 @@ $(OUT)/tests/%: $(OUT)/obj/tests/%.o $(call object,$(SUPPORT)) $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ -lcmocka $(LIBS)
 $(OUT)/tests/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/obj/fuzz/driver/replay.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS)
-$(OUT)/bench/% $(OUT)/tools/%: $(OUT)/obj/%.o $(OUT)/liblathe.a
+$(OUT)/bench/%: $(OUT)/obj/bench/%.o $(OUT)/liblathe.a
+	@mkdir -p $(@D); $(LINK) $^ $(LIBS)
+$(OUT)/tools/%: $(OUT)/obj/tools/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS) -ldl
 $(OUT)/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) -fsanitize=fuzzer $^ $(LIBS)
