@@ -96,7 +96,8 @@ struct value *build_reduce_max(struct graph *graph, struct value *x, int n_axes,
                                const int *axes);
 
 /* Equal number of elements. A split dimension must be the first of those it merges with;
- * the split goes to the first dimension longer than 1 that it becomes. */
+ * the split stays if nothing changes up to there, or else goes to the first dimension
+ * longer than 1 that it becomes. */
 struct value *build_reshape(struct graph *graph, struct value *x, struct shape shape);
 
 /* As above, with the result's placement given where the rule cannot know it. */

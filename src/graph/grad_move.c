@@ -125,10 +125,10 @@ static struct value *scatter_back(struct grad_rule *rule, struct value *ids,
 {
     struct graph *graph = rule->graph;
     const struct value *table = rule->node->inputs[0];
-    struct placement placement = table->type.placement;
+    struct placement placement = grad_placement(table, rows);
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        if (placement.axis[axis].kind == PLACE_SAME &&
-            rows->type.placement.axis[axis].kind != PLACE_SAME) {
+        if (table->type.placement.axis[axis].kind == PLACE_SAME &&
+            rows->type.placement.axis[axis].kind == PLACE_SPLIT) {
             placement =
                 placement_with(placement, (enum mesh_axis)axis, PLACE_PARTIAL, 0);
         }
@@ -198,7 +198,7 @@ void grad_scatter_add_rows(struct grad_rule *rule)
         struct value *row = build_scalar(graph, ids->type.dtype, (double)ignored);
         struct value *counts = build_compare(graph, COMPARE_NE, ids, row);
         struct value *mask = build_broadcast(graph, counts, g->type.shape, axes,
-                                             rule->node->inputs[2]->type.placement);
+                                             grad_placement(g, counts));
         g = build_select(graph, mask, g, grad_zero_scalar(graph, g));
     }
     rule->dx[2] = g;

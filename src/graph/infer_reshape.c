@@ -5,8 +5,9 @@
  * global array in another shape. A split dimension of local length l with p local elements
  * in front puts the rank's coordinate between p and l as a digit of the global position:
  * the result means the same array exactly if its split has as many elements in front. So
- * the split goes to a dimension with that many in front, the first longer than 1 of them
- * (attributes->placement may choose another), and digits of several axes keep their order.
+ * the split goes to a dimension with that many in front: it stays where it is if all is
+ * as it was up to there, or takes the first longer than 1 of them (attributes->placement
+ * may choose another), and digits of several axes keep their order.
  */
 #include "graph/infer_rule.h"
 
@@ -42,6 +43,16 @@ static bool is_before(const struct placement *placement, enum mesh_axis a,
     return dim_a != dim_b ? dim_a < dim_b : placement_is_major(a, b);
 }
 
+/* Dimensions 0 .. dim are the same in both shapes. */
+static bool is_front_equal(const struct shape *a, const struct shape *b, int dim)
+{
+    bool is_equal = dim < b->rank;
+    for (int i = 0; is_equal && i <= dim; i++) {
+        is_equal = a->dim[i] == b->dim[i];
+    }
+    return is_equal;
+}
+
 static bool keeps_digit_order(const struct placement *from, const struct placement *to)
 {
     for (int a = 0; a < MESH_N_AXES; a++) {
@@ -73,7 +84,7 @@ static bool reshape_place(const struct infer *infer, enum mesh_axis axis,
         return result->kind == PLACE_SPLIT && result->dim < to->rank &&
                elements_before(to, result->dim) == before;
     }
-    if (type_shape_equal(from, to)) {
+    if (is_front_equal(from, to, old.dim)) {
         return true;
     }
     const int target = split_target(to, before);
