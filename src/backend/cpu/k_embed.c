@@ -42,4 +42,11 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     }
 }
 
-const struct kernel kernel_embed = {.n_tasks = n_tasks, .run = run};
+/* With parts of the vocabulary on each rank, ids have to be shifted: the definition does. */
+static bool supports(const struct node *node)
+{
+    return kernel_takes_f32(node) && !kernel_is_split_by_rows(node->inputs[0]);
+}
+
+const struct kernel kernel_embed = {
+    .supports = supports, .n_tasks = n_tasks, .run = run};

@@ -344,7 +344,15 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     }
 }
 
+/* With parts of the vocabulary on each rank, maxima and sums have to meet in the middle of
+ * the op: the definition does that. */
+static bool supports(const struct node *node)
+{
+    return kernel_takes_f32(node) && !kernel_is_split_by_rows(node->inputs[1]);
+}
+
 const struct kernel kernel_loss_head = {
+    .supports = supports,
     .scratch_bytes = scratch_bytes,
     .n_phases = n_phases,
     .n_tasks = n_tasks,

@@ -41,6 +41,27 @@ static bool is_other_float(enum dtype dtype)
     return dtype_is_float(dtype) && dtype != DTYPE_F32;
 }
 
+bool kernel_takes_f32(const struct node *node)
+{
+    for (int i = 0; i < node->n_inputs; i++) {
+        if (is_other_float(node->inputs[i]->type.dtype)) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool kernel_is_split_by_rows(const struct value *x)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        const struct place place = x->type.placement.axis[axis];
+        if (place.kind == PLACE_SPLIT && place.dim == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool kernel_takes(const struct node *node)
 {
     if (op_kind(node->op) == OP_KIND_PRIMITIVE) {
@@ -50,13 +71,5 @@ bool kernel_takes(const struct node *node)
     if (kernel->run == NULL) {
         return false;
     }
-    if (kernel->supports != NULL) {
-        return kernel->supports(node);
-    }
-    for (int i = 0; i < node->n_inputs; i++) {
-        if (is_other_float(node->inputs[i]->type.dtype)) {
-            return false;
-        }
-    }
-    return true;
+    return kernel->supports != NULL ? kernel->supports(node) : kernel_takes_f32(node);
 }

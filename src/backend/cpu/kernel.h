@@ -53,6 +53,12 @@ const struct kernel *kernel_of(enum op op);
 /* False: the node must be lowered to its definition before it can run. */
 bool kernel_takes(const struct node *node);
 
+/* For `supports`: no operand is f64, bf16 or f16. */
+bool kernel_takes_f32(const struct node *node);
+
+/* For `supports`: ranks hold different rows (dimension 0) of x. */
+bool kernel_is_split_by_rows(const struct value *x);
+
 /* Elements per task of elementwise kernels. */
 enum { KERNEL_CHUNK = 16384 };
 
