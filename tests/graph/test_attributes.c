@@ -67,7 +67,7 @@ static void padding_does_not_count(void **state)
     struct attributes b;
     memset(&a, 0x00, sizeof(a));
     memset(&b, 0xff, sizeof(b));
-    b = (struct attributes){.value = NAN, .window = 4};
+    b = (struct attributes){.value = (double)NAN, .window = 4};
     a.value = b.value;
     a.window = 4;
     assert_true(attributes_equal(&a, &b));
