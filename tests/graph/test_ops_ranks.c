@@ -1,0 +1,129 @@
+/*
+ * Placements: each case of support/op_cases.h in each of its layouts, on 2, 3 and 4
+ * lockstep ranks, against one rank: values and gradients, by the definitions in f64 and by
+ * the native kernels in f32. So shape and placement rules and the transposes of collectives
+ * are checked op by op, and in chains as sharded layers have them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+#include "support/op_run.h"
+
+/* Sums over ranks are in another order; some dozens of terms. */
+static const double F64_BOUND = 1e-13, F32_BOUND = 1e-5;
+
+enum { MIN_RANKS = 2, MAX_RANKS = 4 };
+
+static int n_runs; /* on several ranks, by the current test */
+
+/* Gradients of values that are not partial themselves are summed already. */
+static int count_partial_gradients(const struct op_run *run)
+{
+    int n = 0;
+    for (int i = 0; i < run->n_results; i++) {
+        const struct op_tensor *dx = &run->results[i];
+        if (dx->name[0] == 'd' && placement_has_partial(&dx->type.placement)) {
+            print_error("%s, layout %s: %s is partial\n", run->setup.op_case->name,
+                        run->setup.layout, dx->name);
+            n++;
+        }
+    }
+    return n;
+}
+
+static int check_mesh(const struct op_case *c, const char *layout,
+                      const struct mesh *mesh, enum dtype dtype, bool is_lowered)
+{
+    struct op_setup setup = {
+        .op_case = c,
+        .layout = layout,
+        .mesh = mesh_single(),
+        .dtype = dtype,
+        .has_gradient = true,
+        .is_lowered = is_lowered,
+        .isa = BACKEND_ISA_BEST,
+    };
+    struct op_run *reference = op_run_create(&setup);
+    setup.mesh = *mesh;
+    struct op_run *run = op_run_create(&setup);
+    op_run_execute(reference);
+    op_run_execute(run);
+    const double bound = dtype == DTYPE_F64    ? F64_BOUND
+                         : c->native_bound > 0 ? c->native_bound
+                                               : F32_BOUND;
+    char what[80];
+    snprintf(what, sizeof(what), "%dx%dx%d ranks", mesh->size[0], mesh->size[1],
+             mesh->size[2]);
+    int n_over = op_run_compare(run, reference, bound, what);
+    n_over += count_partial_gradients(run);
+    op_run_destroy(run);
+    op_run_destroy(reference);
+    n_runs++;
+    return n_over;
+}
+
+/* All meshes of 2 to 4 ranks that the layout fits. */
+static int check_layout(const struct op_case *c, const char *layout, enum dtype dtype,
+                        bool is_lowered)
+{
+    int n_over = 0;
+    const int before = n_runs;
+    for (int r = 1; r <= MAX_RANKS; r++) {
+        for (int s = 1; s <= MAX_RANKS / r; s++) {
+            for (int t = 1; t <= MAX_RANKS / (r * s); t++) {
+                const struct mesh mesh = {.size = {r, s, t}};
+                if (r * s * t >= MIN_RANKS && op_run_fits(c, layout, &mesh)) {
+                    n_over += check_mesh(c, layout, &mesh, dtype, is_lowered);
+                }
+            }
+        }
+    }
+    if (n_runs == before) {
+        print_error("%s: layout %s fits no mesh\n", c->name, layout);
+        n_over++;
+    }
+    return n_over;
+}
+
+static int check_all(enum dtype dtype, bool is_lowered)
+{
+    int n_over = 0;
+    for (int i = 0; i < op_cases_count(); i++) {
+        const struct op_case *c = op_cases_get(i);
+        for (int l = 0; l < OP_MAX_LAYOUTS && c->layouts[l] != NULL; l++) {
+            n_over += check_layout(c, c->layouts[l], dtype, is_lowered);
+        }
+    }
+    return n_over;
+}
+
+static void definitions_agree_with_one_rank(void **state)
+{
+    (void)state;
+    assert_int_equal(check_all(DTYPE_F64, true), 0);
+    assert_true(n_runs > 300);
+}
+
+static void kernels_agree_with_one_rank(void **state)
+{
+    (void)state;
+    assert_int_equal(check_all(DTYPE_F32, false), 0);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(definitions_agree_with_one_rank),
+        cmocka_unit_test(kernels_agree_with_one_rank),
+    };
+    const int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    if (failed == 0) { /* a failed one leaves its programs behind */
+        op_run_cleanup();
+    }
+    return failed;
+}
