@@ -1,0 +1,265 @@
+/*
+ * Settings from file, environment and command line: the contract's keys, the order of
+ * winning, and one clear line for each kind of mistake (C40: unknown keys are errors with
+ * line, column and the nearest valid key).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "train/settings.h"
+
+static bool read(struct settings *settings, const char *text, struct error *err)
+{
+    return settings_read_text(settings, text, strlen(text), "run.yaml", err);
+}
+
+/* The message for a run file that must be refused. */
+static void assert_refused(const char *text, const char *message)
+{
+    struct settings settings;
+    struct error err;
+    settings_init(&settings);
+    if (read(&settings, text, &err)) {
+        fail_msg("accepted: %s", text);
+    }
+    assert_string_equal(err.message, message);
+    assert_int_equal(error_exit_code(err.kind), 2);
+    settings_deinit(&settings);
+}
+
+static const char contract[] =
+    "model: models/gemma-3-270m.gguf     # folder in Hugging Face layout, or .gguf\n"
+    "run: runs/gsm8k\n"
+    "seed: 1\n"
+    "precision: f32\n"
+    "engine: cpu\n"
+    "data:\n"
+    "  train: data/train.jsonl\n"
+    "  eval: data/test.jsonl\n"
+    "  format: instruction\n"
+    "  template: \"Instruction: {question}\\nResponse: \"\n"
+    "  response: answer\n"
+    "  ignore: []\n"
+    "  end: eos\n"
+    "  loss_on: response\n"
+    "  row_tokens: 512\n"
+    "  pack: true\n"
+    "  shuffle: true\n"
+    "train:\n"
+    "  epochs: 3\n"
+    "  batch_rows: 8\n"
+    "  micro_rows: 2\n"
+    "  optimizer: {name: adamw, lr: 2.0e-5, beta1: 0.9, beta2: 0.999, eps: 1.0e-8, "
+    "weight_decay: 0.01}\n"
+    "  schedule: {kind: cosine, warmup_steps: 20, final_lr: 0.0}\n"
+    "  clip_norm: 1.0\n"
+    "  freeze: [\"*embed_tokens_per_layer*\"]\n"
+    "  recompute: auto\n"
+    "eval: {every_steps: 50, at_epoch_end: true, max_rows: 256}\n";
+
+static void assert_contract(const struct settings *s)
+{
+    assert_string_equal(s->model, "models/gemma-3-270m.gguf");
+    assert_string_equal(s->run, "runs/gsm8k");
+    assert_int_equal(s->seed, 1);
+    assert_string_equal(s->data.template_text, "Instruction: {question}\nResponse: ");
+    assert_int_equal(s->data.format, RECORDS_INSTRUCTION);
+    assert_int_equal(s->data.ignore.n, 0);
+    assert_int_equal(s->data.end, DATA_END_EOS);
+    assert_int_equal(s->data.row_tokens, 512);
+    assert_int_equal(s->train.epochs, 3);
+    assert_int_equal(s->train.batch_rows, 8);
+    assert_int_equal(s->train.micro_rows, 2);
+    assert_true(s->train.optimizer.lr == 2e-5);
+    assert_true(s->train.optimizer.eps == 1e-8);
+    assert_int_equal(s->train.schedule.kind, SCHEDULE_COSINE);
+    assert_int_equal(s->train.schedule.warmup_steps, 20);
+    assert_int_equal(s->train.freeze.n, 1);
+    assert_string_equal(s->train.freeze.items[0], "*embed_tokens_per_layer*");
+    assert_int_equal(s->train.recompute, RECOMPUTE_AUTO);
+    assert_int_equal(s->eval.every_steps, 50);
+    assert_int_equal(s->eval.max_rows, 256);
+}
+
+static void the_contracts_keys_are_read(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct error err;
+    settings_init(&settings);
+    if (!read(&settings, contract, &err) || !settings_check(&settings, &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_contract(&settings);
+    settings_deinit(&settings);
+}
+
+static void what_is_printed_reads_back_the_same(void **state)
+{
+    (void)state;
+    struct settings first;
+    struct settings second;
+    struct error err;
+    settings_init(&first);
+    settings_init(&second);
+    assert_true(read(&first, contract, &err));
+    struct str text = {0};
+    settings_print_yaml(&first, &text);
+    if (!read(&second, text.text, &err)) {
+        fail_msg("%s\n%s", err.message, text.text);
+    }
+    assert_contract(&second);
+    struct str again = {0};
+    settings_print_yaml(&second, &again);
+    assert_string_equal(text.text, again.text);
+    str_deinit(&text);
+    str_deinit(&again);
+    settings_deinit(&first);
+    settings_deinit(&second);
+}
+
+static void later_sources_win(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct error err;
+    settings_init(&settings);
+    assert_true(read(&settings, "train: {epochs: 3, clip_norm: 1}", &err));
+    setenv("LATHE_TRAIN_EPOCHS", "5", 1);
+    setenv("LATHE_TRAIN_FREEZE", "[\"*a*\", \"*b*\"]", 1);
+    setenv("LATHE_TRAIN_OPTIMIZER_LR", "1e-3", 1);
+    assert_true(settings_read_environment(&settings, &err));
+    unsetenv("LATHE_TRAIN_EPOCHS");
+    unsetenv("LATHE_TRAIN_FREEZE");
+    unsetenv("LATHE_TRAIN_OPTIMIZER_LR");
+    assert_int_equal(settings.train.epochs, 5);
+    assert_int_equal(settings.train.freeze.n, 2);
+    assert_true(settings.train.optimizer.lr == 1e-3);
+    assert_true(settings_set(&settings, "train.epochs=7", &err));
+    assert_true(settings_set(&settings, "data.template=\"Q: {q}\\nA: \"", &err));
+    assert_int_equal(settings.train.epochs, 7);
+    assert_string_equal(settings.data.template_text, "Q: {q}\nA: ");
+    assert_true(settings.train.clip_norm == 1.0);
+    settings_deinit(&settings);
+}
+
+static void mistakes_get_one_clear_line(void **state)
+{
+    (void)state;
+    assert_refused("train:\n  epoch: 3\n",
+                   "run.yaml:2:3: unknown setting train.epoch; did you mean "
+                   "train.epochs?");
+    assert_refused("seed: one\n", "run.yaml:1:7: seed: expected a whole number, got "
+                                  "'one'");
+    assert_refused("seed: -1\n", "run.yaml:1:7: seed: -1 is below 0, the least");
+    assert_refused("train: {clip_norm: .inf}",
+                   "run.yaml:1:20: train.clip_norm: expected a number, got '.inf'");
+    assert_refused("data: {row_tokens: 1}",
+                   "run.yaml:1:20: data.row_tokens: 1 is not within 2 to 1048576");
+    assert_refused("data: {format: csv}",
+                   "run.yaml:1:16: data.format: expected prompt-completion | "
+                   "instruction | text | tokens, got 'csv'");
+    assert_refused("data: {pack: maybe}",
+                   "run.yaml:1:14: data.pack: expected true or false, got 'maybe'");
+    assert_refused("seed: 1\nseed: 2\n", "run.yaml:2:7: seed is given twice");
+    assert_refused("data: 3\n",
+                   "run.yaml:1:1: data is a section: expected its keys below it");
+    assert_refused("train: {freeze: all}",
+                   "run.yaml:1:17: train.freeze: expected a list, as [\"a\", \"b\"]");
+    assert_refused("- a\n- b\n", "run.yaml:1:1: expected settings, as key: value");
+    assert_refused("a: &x 1\nseed: *x\n",
+                   "run.yaml:1:1: unknown setting a; `lathe settings` lists them");
+    assert_refused("seed: 1\n---\nseed: 2\n", "run.yaml:2:1: a second document begins "
+                                              "here");
+    assert_refused("seed:\n", "run.yaml:1:6: seed has no value");
+}
+
+static void broken_yaml_names_its_place(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct error err;
+    settings_init(&settings);
+    assert_false(read(&settings, "data: {train: [a\n", &err));
+    assert_true(strncmp(err.message, "run.yaml:", 9) == 0);
+    assert_false(read(&settings, "seed: \xff\xfe\n", &err));
+    assert_true(strncmp(err.message, "run.yaml:", 9) == 0);
+    assert_true(read(&settings, "", &err)); /* nothing is set: fine here */
+    assert_true(read(&settings, "# only a comment\n", &err));
+    settings_deinit(&settings);
+}
+
+static void set_and_environment_name_their_source(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct error err;
+    settings_init(&settings);
+    assert_false(settings_set(&settings, "train.epoch=3", &err));
+    assert_string_equal(err.message, "--set: unknown setting train.epoch; did you mean "
+                                     "train.epochs?");
+    assert_false(settings_set(&settings, "train.epochs", &err));
+    assert_string_equal(err.message, "--set train.epochs: expected key=value");
+    assert_false(settings_set(&settings, "train=3", &err));
+    assert_string_equal(err.message, "--set: train is a section: give its keys");
+    setenv("LATHE_SEED", "x", 1);
+    assert_false(settings_read_environment(&settings, &err));
+    unsetenv("LATHE_SEED");
+    assert_string_equal(err.message, "LATHE_SEED: seed: expected a whole number, got "
+                                     "'x'");
+    settings_deinit(&settings);
+}
+
+/* Each thing that settings_check wants, taken away once. */
+static void what_is_missing_is_told(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *change;
+        const char *starts;
+    } cases[] = {
+        {"model=null", "model is missing"},
+        {"run=null", "run is missing"},
+        {"data.train=null", "data.train is missing"},
+        {"data.template=null", "data.template is missing"},
+        {"data.response=null", "data.response is missing"},
+        {"train.epochs=0", "give train.epochs or train.steps"},
+        {"train.batch_rows_per_rank=4",
+         "train.batch_rows and train.batch_rows_per_rank"},
+        {"data.eval=null", "eval.every_steps is 50, but there is no data.eval"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct settings settings;
+        struct error err;
+        settings_init(&settings);
+        assert_true(read(&settings, contract, &err));
+        assert_true(settings_set(&settings, cases[i].change, &err));
+        assert_false(settings_check(&settings, &err));
+        if (strncmp(err.message, cases[i].starts, strlen(cases[i].starts)) != 0) {
+            fail_msg("%s: %s", cases[i].change, err.message);
+        }
+        settings_deinit(&settings);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_contracts_keys_are_read),
+        cmocka_unit_test(what_is_printed_reads_back_the_same),
+        cmocka_unit_test(later_sources_win),
+        cmocka_unit_test(mistakes_get_one_clear_line),
+        cmocka_unit_test(broken_yaml_names_its_place),
+        cmocka_unit_test(set_and_environment_name_their_source),
+        cmocka_unit_test(what_is_missing_is_told),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
