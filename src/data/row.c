@@ -3,7 +3,7 @@
  */
 #include "data/row.h"
 
-#include <math.h>
+#include <float.h>
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -173,10 +173,10 @@ static bool find_arrays(const json_t *object, struct token_arrays *arrays,
     arrays->weight = 1.0F;
     if (weight != NULL) {
         const double value = json_is_number(weight) ? json_number_value(weight) : -1;
-        arrays->weight = (float)value;
-        if (!(value >= 0) || !isfinite(arrays->weight)) {
+        if (!(value >= 0 && value <= (double)FLT_MAX)) {
             return error_set(err, ERROR_DATA, "weight: expected a number of 0 or more");
         }
+        arrays->weight = (float)value;
     }
     return find_array(object, "labels", n, &arrays->labels, err) &&
            find_array(object, "position_ids", n, &arrays->positions, err) &&
