@@ -3,7 +3,7 @@
  *
  * The innermost dimension of the target are the columns. Where the source does not run
  * along them (a transpose), the dimension along which it does run are the rows, and both
- * are walked in small squares that fit the first cache; otherwise a row is one run.
+ * are walked in tiles that fit the first cache; otherwise a row is one run.
  */
 #include "backend/cpu/move.h"
 
@@ -11,7 +11,9 @@
 
 enum {
     TASK_ELEMENTS = 16384,
-    SQUARE = 32, /* side of a tile when rows and columns change places */
+    /* Tiles of a transpose: each column is a line of the source, read once for its rows. */
+    TILE_ROWS = 32,
+    TILE_COLUMNS = 256,
 };
 
 /* One dimension of the box while it is being simplified. */
@@ -65,8 +67,8 @@ static int find_source_run(const struct axis *axes, int n)
 static void choose_tiles(struct move *move, bool is_transposed)
 {
     if (is_transposed) {
-        move->tile_rows = base_min(SQUARE, move->rows);
-        move->tile_columns = base_min((int64_t)SQUARE * SQUARE, move->columns);
+        move->tile_rows = base_min(TILE_ROWS, move->rows);
+        move->tile_columns = base_min(TILE_COLUMNS, move->columns);
     } else {
         move->tile_rows = 1;
         move->tile_columns = base_min(TASK_ELEMENTS, move->columns);
@@ -131,8 +133,7 @@ int64_t move_n_tasks(const struct move *move)
     return base_div_up(count_tiles(move), move->tiles_per_task);
 }
 
-/* One tile: `n_rows` rows of `n_columns` elements. Along the target inside, or in the
- * squares of a transpose along the source, whichever is the longer run. */
+/* One tile: `n_rows` rows of `n_columns` elements, along the target. */
 #define TILE(TYPE)                                                                     \
     static void tile_##TYPE(const struct move *move, const void *source, void *target, \
                             int64_t n_rows, int64_t n_columns)                         \
