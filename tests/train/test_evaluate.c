@@ -1,0 +1,137 @@
+/*
+ * The mean over all targets does not depend on rows per pass, packing, or how many batches
+ * it takes; losses of single rows come back in file order.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/mem.h"
+#include "base/str.h"
+#include "data/records.h"
+#include "support/golden.h"
+#include "train/evaluate.h"
+
+enum { N_ROWS = 7, T = 32 };
+
+/* Rows of several lengths, ids from a fixed rule. */
+static void make_records(struct records *records)
+{
+    struct str lines = {0};
+    for (int r = 0; r < N_ROWS; r++) {
+        str_add(&lines, "{\"input_ids\": [2");
+        for (int i = 0; i < 3 + 4 * r; i++) {
+            str_printf(&lines, ", %d", 5 + (37 * r + 11 * i) % 240);
+        }
+        str_add(&lines, "]}\n");
+    }
+    const struct records_options options = {.format = RECORDS_TOKENS,
+                                            .n_vocabulary = 256};
+    struct error err;
+    if (!records_read_text(records, lines.text, lines.length, "rows", &options, NULL,
+                           &err)) {
+        fail_msg("%s", err.message);
+    }
+    str_deinit(&lines);
+}
+
+static struct step *make_step(struct golden *golden, struct engine *engine, int32_t B,
+                              int32_t C, bool *frozen)
+{
+    const struct model_source *source = golden_source(golden);
+    const struct step_options options = {.shape = {.config = &source->config,
+                                                   .params = source->params,
+                                                   .is_trainable = frozen,
+                                                   .has_ple_rows = true,
+                                                   .B = B,
+                                                   .T = T,
+                                                   .C = C,
+                                                   .compute = DTYPE_F32},
+                                         .evaluates = true};
+    const struct step_source from = golden_step_source(golden);
+    struct error err;
+    struct step *step = step_create(engine, &options, &from, &err);
+    if (step == NULL || !step_load(step, &err)) {
+        fail_msg("%s", err.message);
+    }
+    return step;
+}
+
+struct rows {
+    double loss[N_ROWS];
+    int n_seen;
+};
+
+static void take(void *context, const struct batch *batch, const float *token_loss)
+{
+    struct rows *rows = context;
+    assert_int_equal(batch->n_examples, 1);
+    assert_int_equal(batch->source_rows[0], rows->n_seen);
+    for (int32_t c = 0; c < batch->n_targets; c++) {
+        rows->loss[rows->n_seen] += (double)token_loss[c];
+    }
+    rows->n_seen++;
+}
+
+static struct evaluate_result run(struct golden *golden, const struct records *records,
+                                  int32_t B, bool is_packed, struct rows *rows)
+{
+    bool *frozen =
+        mem_alloc_array((size_t)golden_source(golden)->params->n, sizeof(bool));
+    struct engine *engine = golden_engine(2);
+    const int32_t C = evaluate_capacity(records, B, T, is_packed);
+    struct step *step = make_step(golden, engine, B, C, frozen);
+    const struct evaluate_options options = {.B = B,
+                                             .T = T,
+                                             .C = C,
+                                             .is_packed = is_packed,
+                                             .visit = rows == NULL ? NULL : take,
+                                             .context = rows};
+    struct evaluate_result result;
+    struct error err;
+    if (!evaluate_run(step, records, &options, &result, &err)) {
+        fail_msg("%s", err.message);
+    }
+    step_destroy(step);
+    backend_destroy(engine);
+    mem_free(frozen);
+    return result;
+}
+
+static void layout_does_not_matter(void **state)
+{
+    (void)state;
+    struct golden *golden = golden_open("gemma4-e2b-tiny");
+    struct records records = {0};
+    make_records(&records);
+    struct rows rows = {0};
+    const struct evaluate_result alone = run(golden, &records, 1, false, &rows);
+    const struct evaluate_result packed = run(golden, &records, 2, true, NULL);
+    const struct evaluate_result wide = run(golden, &records, 5, false, NULL);
+    assert_int_equal(rows.n_seen, N_ROWS);
+    assert_int_equal(alone.n_targets, packed.n_targets);
+    assert_int_equal(alone.n_targets, wide.n_targets);
+    assert_true(fabs(alone.loss - packed.loss) <= 1e-6 * alone.loss);
+    assert_true(fabs(alone.loss - wide.loss) <= 1e-6 * alone.loss);
+    double sum = 0.0;
+    for (int r = 0; r < N_ROWS; r++) {
+        sum += rows.loss[r];
+    }
+    assert_true(fabs(sum / (double)alone.n_targets - alone.loss) <= 1e-6 * alone.loss);
+    records_deinit(&records);
+    golden_close(golden);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(layout_does_not_matter)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

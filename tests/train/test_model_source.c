@@ -1,0 +1,73 @@
+/*
+ * A model folder opens whole or not at all; what is missing is named.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/model_source.h"
+
+static void the_published_layout_gives_the_same_weights(void **state)
+{
+    (void)state;
+    log_set_level(LOG_ERROR);
+    struct model_source plain = {0};
+    struct model_source nested = {0};
+    struct error err;
+    if (!model_source_open(&plain, "tests/golden/gemma4-e2b-tiny", true, false, &err) ||
+        !model_source_open(&nested, "tests/golden/gemma4-e2b-tiny-nested", true, false,
+                           &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(plain.params->n, nested.params->n);
+    for (int i = 0; i < plain.params->n; i++) {
+        const struct param_info *info = &plain.params->info[i];
+        assert_string_equal(info->name, nested.params->info[i].name);
+        float *a = mem_alloc_array((size_t)info->n_elements, sizeof(float));
+        float *b = mem_alloc_array((size_t)info->n_elements, sizeof(float));
+        assert_true(model_source_read(&plain, i, 0, info->dim[0], a, &err));
+        assert_true(model_source_read(&nested, i, 0, info->dim[0], b, &err));
+        assert_memory_equal(a, b, (size_t)info->n_elements * sizeof(float));
+        mem_free(a);
+        mem_free(b);
+    }
+    model_source_close(&plain);
+    model_source_close(&nested);
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    struct model_source source = {0};
+    struct error err;
+    assert_false(model_source_open(&source, "tests/golden/none", true, false, &err));
+    assert_non_null(strstr(err.message, "tests/golden/none: no such model"));
+    assert_int_equal(error_exit_code(err.kind), 3);
+    /* Weights are there, the tokenizer is not. */
+    assert_false(
+        model_source_open(&source, "tests/golden/gemma3-tiny", true, true, &err));
+    assert_non_null(strstr(err.message, "tokenizer.json"));
+    assert_null(source.weights);
+    /* Mixture of experts is refused. */
+    assert_false(
+        model_source_open(&source, "tests/golden/gemma4-moe-tiny", true, false, &err));
+    assert_non_null(strstr(err.message, "experts"));
+    assert_int_equal(error_exit_code(err.kind), 3);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_published_layout_gives_the_same_weights),
+        cmocka_unit_test(what_is_missing_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,117 @@
+/*
+ * A run folder is made whole; one that exists is refused with the way on; only a run is
+ * ever replaced.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/run_folder.h"
+#include "train/settings.h"
+
+static char base[64];
+
+static int make_base(void **state)
+{
+    (void)state;
+    log_set_level(LOG_ERROR);
+    snprintf(base, sizeof(base), "/tmp/lathe-test-XXXXXX");
+    return mkdtemp(base) == NULL;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    struct error err;
+    return file_remove_tree(base, &err) ? 0 : 1;
+}
+
+static void make_run(const char *path, bool overwrites, const char *expected)
+{
+    struct settings settings;
+    struct run_folder folder;
+    struct error err;
+    settings_init(&settings);
+    settings.run = path;
+    const bool done = run_folder_create(&folder, &settings, overwrites, &err);
+    if (expected == NULL) {
+        if (!done) {
+            fail_msg("%s", err.message);
+        }
+        run_folder_close(&folder);
+    } else {
+        assert_false(done);
+        assert_int_equal(error_exit_code(err.kind), 2);
+        if (strstr(err.message, expected) == NULL) {
+            fail_msg("'%s' does not say '%s'", err.message, expected);
+        }
+    }
+    settings_deinit(&settings);
+}
+
+static void assert_there(const char *folder, const char *name, bool is_there)
+{
+    char *path = file_join(folder, name);
+    if (file_exists(path) != is_there) {
+        fail_msg("%s: there should be %s", path, is_there ? "one" : "none");
+    }
+    mem_free(path);
+}
+
+static void a_run_is_replaced_only_when_told(void **state)
+{
+    (void)state;
+    struct error err;
+    char *run = file_join(base, "deep/run");
+    make_run(run, false, NULL);
+    assert_there(run, "run.yaml", true);
+    assert_there(run, "log.txt", true);
+    assert_there(run, "metrics.jsonl", true);
+    char *old = file_join(run, "old");
+    assert_true(file_write_atomic(old, "x", 1, &err));
+    make_run(run, false, "--overwrite replaces it");
+    assert_there(run, "old", true);
+    make_run(run, true, NULL);
+    assert_there(run, "old", false);
+    mem_free(old);
+    mem_free(run);
+}
+
+static void what_is_no_run_is_never_removed(void **state)
+{
+    (void)state;
+    struct error err;
+    char *folder = file_join(base, "precious");
+    assert_true(file_make_folders(folder, &err));
+    make_run(folder, false, NULL); /* empty: fine */
+    char *other = file_join(base, "other");
+    assert_true(file_make_folders(other, &err));
+    char *data = file_join(other, "data");
+    assert_true(file_write_atomic(data, "x", 1, &err));
+    make_run(other, true, "is not a run");
+    assert_there(other, "data", true);
+    make_run(data, true, "is not a run"); /* a file */
+    mem_free(data);
+    mem_free(other);
+    mem_free(folder);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_run_is_replaced_only_when_told),
+        cmocka_unit_test(what_is_no_run_is_never_removed),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
