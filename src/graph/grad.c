@@ -111,8 +111,9 @@ static struct value *merge(struct graph *graph, struct contribution *list)
     const enum dtype dtype = common_dtype(list);
     struct value *sum = NULL;
     while (list != NULL) {
-        const struct placement placement = list->value->type.placement;
-        struct value *group = NULL;
+        struct value *group = define_cast(graph, list->value, dtype);
+        const struct placement placement = group->type.placement;
+        list = list->next;
         struct contribution **at = &list;
         while (*at != NULL) {
             struct value *value = (*at)->value;
@@ -120,8 +121,7 @@ static struct value *merge(struct graph *graph, struct contribution *list)
                 at = &(*at)->next;
                 continue;
             }
-            value = define_cast(graph, value, dtype);
-            group = group == NULL ? value : build_add(graph, group, value);
+            group = build_add(graph, group, define_cast(graph, value, dtype));
             *at = (*at)->next;
         }
         group = settle(graph, group, &common);

@@ -17,6 +17,7 @@
 
 static const double F32_BOUND =
     1e-5; /* of the largest magnitude: sums of some dozens */
+static const double BF16_BOUND = 0.01; /* one rounding is 1/512; a few add up */
 static const double GRADIENT_BOUND = 1e-6;
 
 enum { MAX_ELEMENTS = 25 }; /* tried by finite differences, per input */
@@ -74,6 +75,28 @@ static void f32_agrees_with_f64(void **state)
         op_run_execute(reference);
         const double bound = c->f32_bound > 0.0 ? c->f32_bound : F32_BOUND;
         n_over += op_run_compare(run, reference, bound, "f32 against f64");
+        op_run_destroy(run);
+        op_run_destroy(reference);
+    }
+    assert_int_equal(n_over, 0);
+}
+
+/* Inputs that bf16 holds exactly, so that what is seen is the rounding of results. */
+static void bf16_agrees_with_f64(void **state)
+{
+    (void)state;
+    int n_over = 0;
+    for (int i = 0; i < op_cases_count(); i++) {
+        const struct op_case *c = op_cases_get(i);
+        struct op_setup setup = setup_of(c, DTYPE_BF16);
+        setup.rounds_inputs = true;
+        struct op_run *run = op_run_create(&setup);
+        setup.dtype = DTYPE_F64;
+        struct op_run *reference = op_run_create(&setup);
+        op_run_execute(run);
+        op_run_execute(reference);
+        const double bound = c->bf16_bound > 0.0 ? c->bf16_bound : BF16_BOUND;
+        n_over += op_run_compare(run, reference, bound, "bf16 against f64");
         op_run_destroy(run);
         op_run_destroy(reference);
     }
@@ -177,6 +200,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_case),
         cmocka_unit_test(f32_agrees_with_f64),
+        cmocka_unit_test(bf16_agrees_with_f64),
         cmocka_unit_test(gradients_are_finite_differences),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

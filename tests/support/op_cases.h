@@ -64,6 +64,7 @@ struct op_case {
                          * differences */
     double f32_bound; /* largest error of f32 against f64, of the largest magnitude;
                          * 0: the default */
+    double bf16_bound;   /* of bf16 against f64 */
     double native_bound; /* and of native kernels against the definition */
     const char *reason;  /* for bounds that are not the default */
 };

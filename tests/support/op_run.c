@@ -324,6 +324,14 @@ static enum dtype input_dtype(const struct op_setup *setup, enum op_input_kind k
     return DTYPE_COUNT;
 }
 
+static void round_to_bf16(struct op_tensor *tensor)
+{
+    for (int64_t i = 0; i < tensor->n; i++) {
+        const uint16_t rounded = dtype_bf16_from_f32((float)tensor->data[i]);
+        tensor->data[i] = (double)dtype_f32_from_bf16(rounded);
+    }
+}
+
 static void fill_argument(const struct op_case *op_case, struct op_tensor *tensor)
 {
     const uint64_t seed = seed_of(op_case, tensor->name);
@@ -497,6 +505,9 @@ struct op_run *op_run_create(const struct op_setup *setup)
         struct op_tensor *tensor = &run->arguments[i];
         init_tensor(tensor, argument->node->name, &argument->type, &setup->mesh);
         fill_argument(setup->op_case, tensor);
+        if (setup->rounds_inputs && dtype_is_float(tensor->type.dtype)) {
+            round_to_bf16(tensor);
+        }
         run->argument_buffers[i] = make_buffer(run, tensor);
     }
     for (int i = 0; i < graph->n_outputs; i++) {

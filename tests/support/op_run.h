@@ -23,9 +23,10 @@ struct op_setup {
     const char *layout; /* NULL: the same everywhere */
     struct mesh mesh;
     enum dtype dtype;
-    bool has_gradient; /* also the gradients of FLOAT inputs */
-    bool is_lowered;   /* composites replaced by their definitions first */
-    bool is_tiled;     /* by the forms with loops */
+    bool has_gradient;  /* also the gradients of FLOAT inputs */
+    bool is_lowered;    /* composites replaced by their definitions first */
+    bool is_tiled;      /* by the forms with loops */
+    bool rounds_inputs; /* floats are numbers that bf16 has */
     enum backend_isa isa;
     const char *gemm;
 };
