@@ -410,6 +410,60 @@ static void not_finite_is_skipped(void **state)
     golden_close(golden);
 }
 
+/* D9: the first update of AdamW by its formula, with the gradient clipped and not. With
+ * eps 1 the step shows the size of the gradient: p (1 - lr decay) - lr g / (|g| + 1). */
+static void check_first_update(double clip_norm)
+{
+    struct golden *golden = golden_open("gemma3-tiny");
+    const struct params *params = golden_source(golden)->params;
+    struct engine *engine = golden_engine(2);
+    const struct batch *batch = golden_batch(golden, 0);
+    struct step *step =
+        golden_step(golden, engine, golden_B(golden), batch->target_capacity, false);
+    struct error err;
+    const int param = params_index(params, PARAM_UP, 3);
+    const int64_t n = params->info[param].n_elements;
+    float *before = mem_alloc_array((size_t)n, sizeof(float));
+    float *after = mem_alloc_array((size_t)n, sizeof(float));
+    CHECK(step_read_param(step, param, 0, params->info[param].dim[0], before, &err));
+    struct step_hyper hyper = hyper_of_reference;
+    hyper.eps = 1.0;
+    hyper.lr = 0.5;
+    hyper.clip_norm = clip_norm;
+    hyper.weight_sum = batch->weight_sum;
+    hyper.loss_sum = accumulate(step, batch) * batch->weight_sum;
+    float *gradient = mean_gradient(step, params, param, batch->weight_sum);
+    struct step_result result;
+    CHECK(step_update(step, &hyper, &result, &err));
+    const double norm = golden_number(golden, NULL, "grad_norm", -1);
+    assert_true(fabs(result.grad_norm - norm) <= 1e-5 * norm); /* before clipping */
+    CHECK(step_read_param(step, param, 0, params->info[param].dim[0], after, &err));
+    const double scale = clip_norm > 0.0 ? fmin(1.0, clip_norm / norm) : 1.0;
+    for (int64_t i = 0; i < n; i++) {
+        const double g = (double)gradient[i] * scale;
+        const double expected =
+            (double)before[i] * (1.0 - 0.5 * 0.01) - 0.5 * g / (fabs(g) + 1.0);
+        if (fabs((double)after[i] - expected) > 1e-6) {
+            fail_msg("clip %g: weight %d is %.9g, not %.9g", clip_norm, (int)i,
+                     (double)after[i], expected);
+        }
+    }
+    mem_free(gradient);
+    mem_free(before);
+    mem_free(after);
+    step_destroy(step);
+    backend_destroy(engine);
+    golden_close(golden);
+}
+
+static void updates_follow_the_formula_clipped_or_not(void **state)
+{
+    (void)state;
+    check_first_update(0.0);
+    check_first_update(1.0);
+    check_first_update(1e9);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -419,6 +473,7 @@ int main(void)
         cmocka_unit_test(accumulation_does_not_matter),
         cmocka_unit_test(packing_does_not_matter),
         cmocka_unit_test(not_finite_is_skipped),
+        cmocka_unit_test(updates_follow_the_formula_clipped_or_not),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# A run from the command line on a tiny model: metrics, settings, tuned model; the same
+# bits again and at another thread count (G6); what the tuned model scores.
+. "$(dirname "$0")/../support/scenario.sh"
+
+model=$golden/gemma4-e2b-tiny
+for r in $(seq 1 40); do
+    row=2
+    for i in $(seq 1 $((3 + r * 7 % 19))); do
+        row="$row, $((5 + (r * 31 + i * 13) % 240))"
+    done
+    echo "{\"input_ids\": [$row]}"
+done >train.jsonl
+head -n 8 train.jsonl >eval.jsonl
+cat >run.yaml <<EOF
+model: $model
+run: run
+data: {train: train.jsonl, eval: eval.jsonl, format: tokens, row_tokens: 32}
+train:
+  epochs: 2
+  batch_rows: 3
+  micro_rows: 2
+  optimizer: {lr: 1.0e-3}
+  schedule: {kind: cosine, warmup_steps: 3}
+eval: {every_steps: 4, at_epoch_end: true}
+EOF
+
+"$LATHE" train run.yaml 2>log
+check "run ends well" [ $? = 0 ]
+check "run.yaml is written" grep -q '^  epochs: 2$' run/run.yaml
+check "log.txt holds the summary" grep -q '^Done: ' run/log.txt
+check "an epoch gets its line" grep -q '^Epoch 2/2 | loss=' run/log.txt
+steps=$(wc -l <run/metrics.jsonl)
+check "a line per step" [ "$steps" -gt 8 ]
+check "steps count from 1" grep -q '^{"step": 1, ' run/metrics.jsonl
+check "warm-up: lr * 1 / 3" grep -q '"step": 1, .*"lr": 0.000333333' run/metrics.jsonl
+check "held-out loss by steps" grep -q '"step": 4, .*"eval_loss"' run/metrics.jsonl
+
+field()
+{
+    sed -n "s/.*\"$2\": \([^,}]*\).*/\1/p" <<<"$1"
+}
+first=$(field "$(head -n 1 run/metrics.jsonl)" loss)
+last=$(field "$(tail -n 1 run/metrics.jsonl)" loss)
+check "loss falls" awk "BEGIN {exit !($last < $first)}"
+
+# The same bits: run again, and with one thread.
+"$LATHE" train run.yaml --set run=again --set threads=1 2>/dev/null
+bits()
+{
+    sed -E 's/"(loss_tokens_per_s|real_tokens_per_s|slots_per_s|step_ms|data_ms|compute_ms|update_ms|memory_bytes)": [^,}]*,? ?//g' "$1"
+}
+check "one thread gives the same bits" diff <(bits run/metrics.jsonl) <(bits again/metrics.jsonl)
+check "and the same model" cmp run/model/model.safetensors again/model/model.safetensors
+
+# The tuned model is a model like the one it came from.
+check "config is carried over" cmp "$model/config.json" run/model/config.json
+before=$("$LATHE" score "$model" --tokens eval.jsonl --json | sed -n 's/^{"loss": \([0-9.]*\),.*/\1/p')
+after=$("$LATHE" score run/model --tokens eval.jsonl --json | sed -n 's/^{"loss": \([0-9.]*\),.*/\1/p')
+check "the tuned model scores better ($before, $after)" awk "BEGIN {exit !($after < $before)}"
+evaluated=$(field "$(tail -n 1 run/metrics.jsonl)" eval_loss)
+check "its score is the last held-out loss" \
+    awk "BEGIN {d = ($after) - ($evaluated); exit !(d * d < 1e-10)}"
+check "inspect tells what it is" bash -c "'$LATHE' inspect run/model | grep -q 'Gemma 4, '"
+check "inspect tells of the run" bash -c "'$LATHE' inspect run | grep -q 'run folder, $steps steps'"
+
+# Frozen tensors keep their bits.
+"$LATHE" train run.yaml --set run=frozen --set 'train.freeze=["*embed_tokens_per_layer*", "nothing*"]' 2>log
+check "a pattern that fits nothing is noted" grep -q 'no tensor matches "nothing\*"' log
+"$LATHE" inspect frozen/model/model.safetensors >/dev/null
+check "the frozen run is a model" [ $? = 0 ]
+
+# Dry run: tells the plan, writes nothing.
+"$LATHE" train run.yaml --set run=dry --dry-run 2>log
+check "a dry run ends well" [ $? = 0 ]
+check "and writes nothing" [ ! -e dry ]
+check "and tells the steps" grep -q "$steps steps of 3 rows" log
+finish
