@@ -99,6 +99,11 @@ bool infer_repeat(struct infer *infer, struct error *err)
                             "a body, at least 1 iteration, and no more carries and "
                             "stacked operands than operands are needed");
     }
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        if (body->mesh.size[axis] != infer->mesh->size[axis]) {
+            return infer_reject(infer, err, "the body is made for another mesh");
+        }
+    }
     if (!arguments_fit(infer, err)) {
         return false;
     }

@@ -224,6 +224,21 @@ static bool check_donor(const struct state *state, int index, struct error *err)
     return true;
 }
 
+/* A parameter has one name per slice, and slices along its leading dimensions. */
+static bool check_parameter(const struct node *node, struct error *err)
+{
+    const struct shape *shape = &node->outputs[0]->type.shape;
+    int64_t n_slices = 1;
+    for (int i = 0; i < shape->rank && n_slices < node->n_names; i++) {
+        n_slices *= shape->dim[i];
+    }
+    if (node->n_names < 1 || n_slices != node->n_names) {
+        return error_set(err, ERROR_FAILED, "%d names do not go with %lld slices",
+                         node->n_names, (long long)n_slices);
+    }
+    return true;
+}
+
 static bool check_outputs(const struct state *state, bool allows_partial,
                           struct error *err)
 {
@@ -263,6 +278,9 @@ static bool check_nodes(struct state *state, struct error *err)
         }
         if (!check_operands(state, node, err) || !check_types(state, node, err) ||
             !define_outputs(state, node, err) || !check_maxima(state, node, err)) {
+            return at_node(node, err);
+        }
+        if (node->op == OP_PARAMETER && !check_parameter(node, err)) {
             return at_node(node, err);
         }
         /* Carries and stacked results of a body may be partial: its types say so. */

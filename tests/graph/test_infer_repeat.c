@@ -23,6 +23,7 @@ struct change {
     const char *new_carry; /* type of its first output */
     const char *stacked;   /* type of the operand */
     int n_iterations;
+    bool is_on_other_mesh;
     const char *expected; /* part of the message; NULL: accepted */
 };
 
@@ -35,7 +36,8 @@ static struct type pick(const char *changed, const char *fits)
 static struct node *append_repeat(struct graph *graph, const struct change *change,
                                   struct error *err)
 {
-    struct graph *body = graph_create(&mesh);
+    const struct mesh other = {.size = {1, 1, 2}};
+    struct graph *body = graph_create(change->is_on_other_mesh ? &other : &mesh);
     build_input(body, "iteration", pick(change->iteration, "i32[]"));
     build_input(body, "carry", pick(change->carry, "f32[4]{shard: split 0}"));
     struct value *slice = build_input(body, "slice", pick(change->slice, "f32[4]"));
@@ -75,6 +77,7 @@ static void bodies_must_fit_operands(void **state)
         {.stacked = "f32[3,4]{shard: split 1}",
          .expected = "should be an input f32[4]{shard: split 0}"},
         {.stacked = "f32[3,4]{shard: split 1}", .slice = "f32[4]{shard: split 0}"},
+        {.is_on_other_mesh = true, .expected = "the body is made for another mesh"},
         {.n_iterations = -1, .expected = "at least 1 iteration"},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(changes); i++) {

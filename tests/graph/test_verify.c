@@ -124,6 +124,11 @@ static void remove_name(struct graph *graph)
     graph->nodes[3]->name = NULL;
 }
 
+static void lose_name_of_slice(struct graph *graph)
+{
+    graph->nodes[0]->n_names = 3; /* of a vector of 4 */
+}
+
 static void give_body(struct graph *graph)
 {
     graph->nodes[2]->body = graph->nodes[4]->body;
@@ -213,6 +218,7 @@ static void each_mutation_is_found(void **state)
         {detach_output, "output 0 does not belong to it"},
         {lose_output, "has 0 outputs, infer gives 1"},
         {remove_name, "node 3 has no name"},
+        {lose_name_of_slice, "3 names do not go with 4 slices"},
         {give_body, "a body belongs to repeat alone"},
         {break_body, "node 4 (repeat, layers): body: node 2 (exp, exp): output 0 is"},
         {break_body_output, "carry 0 becomes i32[]"},
