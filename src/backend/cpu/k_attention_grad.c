@@ -6,34 +6,67 @@
  *   ds = p (dp - delta) scale
  *   dv = p^T dout,  dk = ds^T q,  dq = ds k
  *
- * Phase 0: delta. Phase 1: tasks for dk and dv own a block of keys of one key-value head
- * and go through the group's heads and the blocks of queries in order; tasks for dq own a
- * block of queries of one head and go through the keys. Each computes p and ds for itself:
- * two more products than one pass would need, but no sums shared between tasks.
+ * A task of phase 0 owns a segment of the tokens of one strand: it walks over its blocks
+ * of rows and over the keys that each sees, finishes dq, and adds up dk and dv of its own
+ * in scratch. Phase 1 sums these parts in order: over segments, and over the heads of a
+ * group where each is a strand. Long sequences are cut into segments only so far that
+ * there are MIN_TASKS.
  */
 #include <string.h>
 
 #include "backend/cpu/k_attention.h"
 
+enum { MIN_TASKS = 8, KEYS_PER_SUM = 32 };
+
+struct segments {
+    int64_t tokens;  /* in each; whole blocks */
+    int64_t n;       /* per strand */
+    int64_t n_parts; /* over all sequences and strands */
+};
+
 struct attention_grad {
     struct attention a;
+    struct segments segments;
     const float *out, *dout; /* [B, T, H, K] */
     const float *lse;        /* [B, H, T] */
-    float *delta;            /* [B, H, T], scratch */
-    float *dq, *dk, *dv;
+    float *dq;               /* [B, T, H, K] */
+    float *dk, *dv;          /* [B, T, G, K] */
+    struct grid_span *seen;  /* [n_parts]: keys that the part has */
+    float *parts;            /* [n_parts, 2, T, K]: dk and dv, rows `seen` only */
 };
 
 /* Per thread. */
 struct blocks {
-    float p[ATTENTION_QUERIES * ATTENTION_KEYS];
-    float ds[ATTENTION_QUERIES * ATTENTION_KEYS];
+    float p[ATTENTION_ROWS * ATTENTION_KEYS];
+    float ds[ATTENTION_ROWS * ATTENTION_KEYS];
 };
+
+static struct segments cut_segments(const struct attention *a)
+{
+    const int64_t n_blocks = base_div_up(a->T, a->tokens_per_block);
+    const int64_t wanted = base_div_up(MIN_TASKS, a->B * a->n_strands);
+    const int64_t blocks = base_div_up(n_blocks, base_min(wanted, n_blocks));
+    const int64_t n = base_div_up(n_blocks, blocks);
+    return (struct segments){
+        .tokens = blocks * a->tokens_per_block,
+        .n = n,
+        .n_parts = a->B * a->n_strands * n,
+    };
+}
+
+static size_t seen_bytes(const struct segments *segments)
+{
+    const size_t bytes = (size_t)segments->n_parts * sizeof(struct grid_span);
+    return (size_t)base_round_up((int64_t)bytes, 64);
+}
 
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
     const struct attention a = attention_shape(node);
-    return (size_t)(a.B * a.H * a.T) * sizeof(float);
+    const struct segments segments = cut_segments(&a);
+    const size_t part_bytes = 2 * (size_t)(a.T * a.K) * sizeof(float);
+    return seen_bytes(&segments) + (size_t)segments.n_parts * part_bytes;
 }
 
 static size_t thread_bytes(const struct node *node)
@@ -49,160 +82,137 @@ static int n_phases(const struct node *node, size_t bytes)
     return 2;
 }
 
-static int64_t n_key_tasks(const struct attention *a)
-{
-    return a->B * a->G * base_div_up(a->T, ATTENTION_KEYS);
-}
-
-static int64_t n_query_tasks(const struct attention *a)
-{
-    return a->B * a->H * base_div_up(a->T, ATTENTION_QUERIES);
-}
-
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
     const struct attention a = attention_shape(node);
-    return phase == 0 ? grid_row_tasks(a.B * a.T, a.q_stride)
-                      : n_key_tasks(&a) + n_query_tasks(&a);
+    return phase == 0 ? cut_segments(&a).n_parts : a.B * base_div_up(a.T, KEYS_PER_SUM);
 }
 
-static void compute_delta(const struct attention_grad *grad, int64_t task)
+/* p and ds of row r, zero where unseen; in: scores and dp. */
+static void grad_row(const struct attention_grad *grad,
+                     const struct attention_block *block, int64_t r,
+                     struct blocks *blocks)
 {
     const struct attention *a = &grad->a;
-    const struct grid_span tokens =
-        grid_span(task, grid_rows_per_task(a->q_stride), a->B * a->T);
-    for (int64_t t = tokens.begin; t < tokens.end; t++) {
-        for (int64_t h = 0; h < a->H; h++) {
-            const int64_t at = t * a->q_stride + h * a->K;
-            grad->delta[(t / a->T * a->H + h) * a->T + t % a->T] =
-                a->native->row_dot(grad->out + at, grad->dout + at, a->K);
-        }
-    }
-}
+    float *p = blocks->p + r * ATTENTION_KEYS;
+    float *ds = blocks->ds + r * ATTENTION_KEYS;
+    const int64_t at = attention_q_at(a, block) + r * a->row_stride;
+    const float delta = a->native->row_dot(grad->out + at, grad->dout + at, a->K);
+    const struct grid_span seen = attention_row_keys(a, block, r);
+    const int64_t n_seen = seen.end - seen.begin;
 
-/* p and ds for one row of a block; zero where unseen. */
-static void grad_row(const struct attention_grad *grad, int64_t b, int64_t h, int64_t i,
-                     struct grid_span keys, float *p, float *ds)
-{
-    const struct attention *a = &grad->a;
-    const struct grid_span seen = attention_visible(a, b, i);
-    const int64_t n = keys.end - keys.begin;
-    const int64_t begin = base_min(base_max(seen.begin - keys.begin, 0), n);
-    const int64_t end = base_max(base_min(seen.end - keys.begin, n), begin);
-    const int64_t row = (b * a->H + h) * a->T + i;
-
-    a->native->row_exp(p + begin, grad->lse[row], end - begin);
-    a->native->softmax_grad_row(p + begin, ds + begin, grad->delta[row], a->scale,
-                                end - begin, ds + begin);
-    const size_t before_bytes = (size_t)begin * sizeof(float);
-    const size_t after_bytes = (size_t)(n - end) * sizeof(float);
+    a->native->row_exp(p + seen.begin, grad->lse[attention_lse_at(a, block, r)],
+                       n_seen);
+    a->native->softmax_grad_row(p + seen.begin, ds + seen.begin, delta, a->scale,
+                                n_seen, ds + seen.begin);
+    const int64_t n_keys = block->keys.end - block->keys.begin;
+    const size_t before_bytes = (size_t)seen.begin * sizeof(float);
+    const size_t after_bytes = (size_t)(n_keys - seen.end) * sizeof(float);
     memset(p, 0, before_bytes);
     memset(ds, 0, before_bytes);
-    memset(p + end, 0, after_bytes);
-    memset(ds + end, 0, after_bytes);
+    memset(p + seen.end, 0, after_bytes);
+    memset(ds + seen.end, 0, after_bytes);
 }
 
-static void grad_block(const struct attention_grad *grad, int64_t b, int64_t h,
-                       struct grid_span queries, struct grid_span keys,
-                       struct blocks *blocks)
+/* One block's share of dq (the first block of keys overwrites), and of dk and dv, given at
+ * the block's first key. */
+static void grad_block(const struct attention_grad *grad,
+                       const struct attention_block *block, bool is_first,
+                       struct blocks *blocks, float *dk, float *dv)
 {
     const struct attention *a = &grad->a;
-    const int64_t g = h / (a->H / a->G);
-    attention_scores(a, b, h, queries, keys, blocks->p);
-    a->gemm->f32(false, true, queries.end - queries.begin, keys.end - keys.begin, a->K,
-                 grad->dout + attention_q_at(a, b, queries.begin, h), a->q_stride,
-                 a->v + attention_kv_at(a, b, keys.begin, g), a->kv_stride, false,
-                 blocks->ds, ATTENTION_KEYS);
-    for (int64_t i = queries.begin; i < queries.end; i++) {
-        const int64_t at = (i - queries.begin) * ATTENTION_KEYS;
-        grad_row(grad, b, h, i, keys, blocks->p + at, blocks->ds + at);
+    const int64_t n_rows = attention_n_rows(a, block);
+    const int64_t n_keys = block->keys.end - block->keys.begin;
+    const int64_t q_at = attention_q_at(a, block);
+    const int64_t kv_at = attention_kv_at(a, block);
+
+    attention_scores(a, block, blocks->p);
+    a->gemm->f32(false, true, n_rows, n_keys, a->K, grad->dout + q_at, a->row_stride,
+                 a->v + kv_at, a->kv_stride, false, blocks->ds, ATTENTION_KEYS);
+    for (int64_t r = 0; r < n_rows; r++) {
+        grad_row(grad, block, r, blocks);
     }
+    a->gemm->f32(false, false, n_rows, a->K, n_keys, blocks->ds, ATTENTION_KEYS,
+                 a->k + kv_at, a->kv_stride, !is_first, grad->dq + q_at, a->row_stride);
+    a->gemm->f32(true, false, n_keys, a->K, n_rows, blocks->p, ATTENTION_KEYS,
+                 grad->dout + q_at, a->row_stride, true, dv, a->K);
+    a->gemm->f32(true, false, n_keys, a->K, n_rows, blocks->ds, ATTENTION_KEYS,
+                 a->q + q_at, a->row_stride, true, dk, a->K);
 }
 
-/* The part of `queries` that sees any of `keys`; empty: end <= begin. */
-static struct grid_span queries_seeing(const struct attention *a, int64_t b,
-                                       struct grid_span queries, struct grid_span keys)
+static void grad_rows(const struct attention_grad *grad, struct attention_block *block,
+                      struct blocks *blocks, float *dk, float *dv)
 {
-    struct grid_span found = {queries.end, queries.begin};
-    for (int64_t i = queries.begin; i < queries.end; i++) {
-        const struct grid_span seen = attention_visible(a, b, i);
-        if (base_max(seen.begin, keys.begin) < base_min(seen.end, keys.end)) {
-            found.begin = base_min(found.begin, i);
-            found.end = i + 1;
-        }
+    const struct attention *a = &grad->a;
+    const struct grid_span seen = attention_visible(a, block->b, block->tokens);
+    for (int64_t j = seen.begin; j < seen.end; j += ATTENTION_KEYS) {
+        block->keys = (struct grid_span){j, base_min(j + ATTENTION_KEYS, seen.end)};
+        grad_block(grad, block, j == seen.begin, blocks, dk + j * a->K, dv + j * a->K);
     }
-    return found;
-}
-
-static void zero_rows(float *x, int64_t stride, int64_t n_rows, int64_t length)
-{
-    for (int64_t i = 0; i < n_rows; i++) {
-        memset(x + i * stride, 0, (size_t)length * sizeof(float));
+    float *dq = grad->dq + attention_q_at(a, block);
+    for (int64_t r = 0; r < attention_n_rows(a, block) && seen.begin >= seen.end; r++) {
+        memset(dq + r * a->row_stride, 0, (size_t)a->K * sizeof(float));
     }
 }
 
-static void grad_of_keys(const struct attention_grad *grad, int64_t task,
+/* Parts with the most keys first: later segments of a sequence see more. */
+static void grad_segment(const struct attention_grad *grad, int64_t task,
                          struct blocks *blocks)
 {
     const struct attention *a = &grad->a;
-    const int64_t n_blocks = base_div_up(a->T, ATTENTION_KEYS);
-    const int64_t g = task / n_blocks % a->G;
-    const int64_t b = task / n_blocks / a->G;
-    const struct grid_span keys = grid_span(task % n_blocks, ATTENTION_KEYS, a->T);
-    const int64_t n_keys = keys.end - keys.begin;
-    const int64_t at = attention_kv_at(a, b, keys.begin, g);
-    const int64_t group = a->H / a->G;
+    const struct segments *segments = &grad->segments;
+    const int64_t sequence = task % (a->B * a->n_strands);
+    const int64_t s = segments->n - 1 - task / (a->B * a->n_strands);
+    const int64_t part = sequence * segments->n + s;
+    struct attention_block block = {
+        .b = sequence / a->n_strands,
+        .strand = sequence % a->n_strands,
+    };
+    const struct grid_span tokens = grid_span(s, segments->tokens, a->T);
+    const struct grid_span seen = attention_visible(a, block.b, tokens);
+    const int64_t n_seen = base_max(0, seen.end - seen.begin);
+    float *dk = grad->parts + part * 2 * a->T * a->K;
+    float *dv = dk + a->T * a->K;
 
-    bool is_first = true;
-    for (int64_t h = g * group; h < (g + 1) * group; h++) {
-        for (int64_t i = keys.begin; i < a->T; i += ATTENTION_QUERIES) {
-            const struct grid_span block = {i, base_min(i + ATTENTION_QUERIES, a->T)};
-            const struct grid_span queries = queries_seeing(a, b, block, keys);
-            const int64_t n_queries = queries.end - queries.begin;
-            if (n_queries <= 0) {
-                continue;
-            }
-            grad_block(grad, b, h, queries, keys, blocks);
-            const int64_t q_at = attention_q_at(a, b, queries.begin, h);
-            a->gemm->f32(true, false, n_keys, a->K, n_queries, blocks->p,
-                         ATTENTION_KEYS, grad->dout + q_at, a->q_stride, !is_first,
-                         grad->dv + at, a->kv_stride);
-            a->gemm->f32(true, false, n_keys, a->K, n_queries, blocks->ds,
-                         ATTENTION_KEYS, a->q + q_at, a->q_stride, !is_first,
-                         grad->dk + at, a->kv_stride);
-            is_first = false;
-        }
-    }
-    if (is_first) {
-        zero_rows(grad->dk + at, a->kv_stride, n_keys, a->K);
-        zero_rows(grad->dv + at, a->kv_stride, n_keys, a->K);
+    grad->seen[part] = seen;
+    memset(dk + seen.begin * a->K, 0, (size_t)(n_seen * a->K) * sizeof(float));
+    memset(dv + seen.begin * a->K, 0, (size_t)(n_seen * a->K) * sizeof(float));
+    for (int64_t i = tokens.begin; i < tokens.end; i += a->tokens_per_block) {
+        block.tokens = (struct grid_span){i, base_min(i + a->tokens_per_block, a->T)};
+        grad_rows(grad, &block, blocks, dk, dv);
     }
 }
 
-static void grad_of_queries(const struct attention_grad *grad, int64_t task,
-                            struct blocks *blocks)
+/* dk and dv of key j of sequence b and key-value head g. */
+static void sum_parts(const struct attention_grad *grad, int64_t b, int64_t j,
+                      int64_t g)
 {
     const struct attention *a = &grad->a;
-    const int64_t n_blocks = base_div_up(a->T, ATTENTION_QUERIES);
-    const int64_t h = task / n_blocks % a->H;
-    const int64_t b = task / n_blocks / a->H;
-    const int64_t g = h / (a->H / a->G);
-    const struct grid_span queries =
-        grid_span(task % n_blocks, ATTENTION_QUERIES, a->T);
-    const int64_t n_queries = queries.end - queries.begin;
-    const int64_t at = attention_q_at(a, b, queries.begin, h);
-    const struct grid_span seen = attention_block_visible(a, b, queries);
-
-    for (int64_t j = seen.begin; j < seen.end; j += ATTENTION_KEYS) {
-        const struct grid_span keys = {j, base_min(j + ATTENTION_KEYS, seen.end)};
-        grad_block(grad, b, h, queries, keys, blocks);
-        a->gemm->f32(false, false, n_queries, a->K, keys.end - keys.begin, blocks->ds,
-                     ATTENTION_KEYS, a->k + attention_kv_at(a, b, keys.begin, g),
-                     a->kv_stride, j > seen.begin, grad->dq + at, a->q_stride);
+    const int64_t strands = base_max(1, a->n_strands / a->G); /* of one group */
+    const int64_t first = (b * a->n_strands + g * strands) * grad->segments.n;
+    const int64_t at = (b * a->T + j) * a->kv_stride + g * a->K;
+    memset(grad->dk + at, 0, (size_t)a->K * sizeof(float));
+    memset(grad->dv + at, 0, (size_t)a->K * sizeof(float));
+    for (int64_t part = first; part < first + strands * grad->segments.n; part++) {
+        if (j < grad->seen[part].begin || j >= grad->seen[part].end) {
+            continue;
+        }
+        const float *dk = grad->parts + (part * 2 * a->T + j) * a->K;
+        a->native->row_axpy(1.0F, dk, a->K, grad->dk + at);
+        a->native->row_axpy(1.0F, dk + a->T * a->K, a->K, grad->dv + at);
     }
-    if (seen.begin >= seen.end) {
-        zero_rows(grad->dq + at, a->q_stride, n_queries, a->K);
+}
+
+static void sum_keys(const struct attention_grad *grad, int64_t task)
+{
+    const struct attention *a = &grad->a;
+    const int64_t n_blocks = base_div_up(a->T, KEYS_PER_SUM);
+    const struct grid_span keys = grid_span(task % n_blocks, KEYS_PER_SUM, a->T);
+    for (int64_t j = keys.begin; j < keys.end; j++) {
+        for (int64_t g = 0; g < a->G; g++) {
+            sum_parts(grad, task / n_blocks, j, g);
+        }
     }
 }
 
@@ -211,23 +221,23 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
                 void *thread_scratch)
 {
     const struct kernel_rank *rank = &call->ranks[local_rank];
-    const struct attention_grad grad = {
+    struct attention_grad grad = {
         .a = attention_operands(call, rank),
         .out = rank->inputs[4],
         .lse = rank->inputs[5],
         .dout = rank->inputs[6],
-        .delta = rank->scratch,
         .dq = rank->outputs[0],
         .dk = rank->outputs[1],
         .dv = rank->outputs[2],
+        .seen = rank->scratch,
     };
-    const int64_t n_keys = n_key_tasks(&grad.a);
+    grad.segments = cut_segments(&grad.a);
+    unsigned char *scratch = rank->scratch;
+    grad.parts = (void *)(scratch + seen_bytes(&grad.segments));
     if (phase == 0) {
-        compute_delta(&grad, task);
-    } else if (task < n_keys) {
-        grad_of_keys(&grad, task, thread_scratch);
+        grad_segment(&grad, task, thread_scratch);
     } else {
-        grad_of_queries(&grad, task - n_keys, thread_scratch);
+        sum_keys(&grad, task);
     }
 }
 
