@@ -19,15 +19,20 @@
 enum {
     TILE = 512,         /* longest side of a tile */
     SHORTEST_CUT = 128, /* shorter sides are not cut */
-    ENOUGH_TILES = 8,
+    FEW_TILES = 8,      /* an odd number of them is uneven for two threads */
+    MAX_TILES = 64,     /* more are not asked for, only given by TILE */
     SIDE_MULTIPLE = 16, /* of the inner kernels' rows and columns */
     WIDEN_K = 1024,
     MAX_DOT_ROWS = 2, /* results this low are dot products: nothing is worth packing */
 };
 
-/* Cost, in FLOPs, below which a tile is not cut; reading an element costs about 16. */
-static const double worth_cutting = 8e6;
+/* Costs are in FLOPs; reading an element of an operand counts as 16. Tiles of the first
+ * kind are as fast as larger ones (256 x 160 x 640 is 50 MFLOP); the smaller ones lose a
+ * tenth and are made only up to FEW_TILES; below the last, waking a thread costs more. */
 static const double read_cost = 16.0;
+static const double full_tile_cost = 160e6;
+static const double small_tile_cost = 40e6;
+static const double worth_cutting = 8e6;
 
 struct grid {
     int64_t n_batches, m, n, k;
@@ -61,23 +66,33 @@ static int64_t count_tiles(const struct grid *grid)
     return grid->n_batches * grid->tiles_m * grid->tiles_n;
 }
 
+/* How many tiles the product is worth. */
+static int64_t wanted_tiles(const struct grid *grid)
+{
+    const struct grid whole = {.k = grid->k, .tile_m = grid->m, .tile_n = grid->n};
+    const double cost = (double)grid->n_batches * tile_cost(&whole);
+    const int64_t full = base_min(MAX_TILES, (int64_t)(cost / full_tile_cost));
+    const int64_t small = base_min(FEW_TILES, (int64_t)(cost / small_tile_cost));
+    return base_max(2, base_max(full, small));
+}
+
 /* Cuts the longer side in two while tiles are few and dear. An odd number of few tiles
  * would leave one of two threads waiting, so then one more is cut. */
 static void choose_tiles(struct grid *grid)
 {
+    const int64_t wanted = wanted_tiles(grid);
     int64_t tiles_m = base_div_up(grid->m, TILE);
     int64_t tiles_n = base_div_up(grid->n, TILE);
     set_counts(grid, tiles_m, tiles_n);
     while (tile_cost(grid) > worth_cutting &&
            base_max(grid->tile_m, grid->tile_n) > SHORTEST_CUT) {
         const int64_t count = count_tiles(grid);
-        const bool is_few = count < ENOUGH_TILES;
-        const bool is_odd = count < 2 * ENOUGH_TILES && count % 2 == 1;
-        if (!is_few && !is_odd) {
+        const bool is_odd = count < 2 * FEW_TILES && count % 2 == 1;
+        if (count >= wanted && !is_odd) {
             break;
         }
         int64_t *longer = grid->tile_m > grid->tile_n ? &tiles_m : &tiles_n;
-        *longer = is_few ? *longer * 2 : *longer + 1;
+        *longer = count < wanted ? *longer * 2 : *longer + 1;
         set_counts(grid, tiles_m, tiles_n);
     }
 }
