@@ -26,6 +26,7 @@ static struct attributes of_type(struct type type)
 
 /* ---- sources ---- */
 
+/* Names are copied; the node carries what checkpoints and export need to know. */
 struct value *build_stacked_parameter(struct graph *graph, const char *name,
                                       const char *const *names, int n_names,
                                       struct type type, bool is_trainable)
@@ -203,11 +204,13 @@ struct value *build_barrier(struct graph *graph, struct value *x)
     return unary(graph, OP_BARRIER, x);
 }
 
+/* The scalar is the same everywhere, so a partial x stays partial. */
 struct value *build_scale(struct graph *graph, struct value *x, double value)
 {
     return build_mul(graph, x, build_scalar(graph, x->type.dtype, value));
 }
 
+/* Refused for a partial x, which would get the number once per rank. */
 struct value *build_shift(struct graph *graph, struct value *x, double value)
 {
     return build_add(graph, x, build_scalar(graph, x->type.dtype, value));
@@ -226,6 +229,7 @@ struct value *build_matmul(struct graph *graph, struct value *a, struct value *b
     return append(graph, OP_MATMUL, 2, (struct value *[]){a, b}, &attributes);
 }
 
+/* The accumulator decides the dtype: f32 sums of bf16 products. */
 struct value *build_matmul_into(struct graph *graph, struct value *a, struct value *b,
                                 bool transpose_a, bool transpose_b, struct value *acc,
                                 struct value *keep)

@@ -11,6 +11,7 @@ static struct value *append(struct graph *graph, enum op op, int n_inputs,
         ->outputs[0];
 }
 
+/* Parameters are gathered over shard alone: tensor parts are used as they are. */
 struct value *build_use_param(struct graph *graph, struct value *shard,
                               enum dtype dtype)
 {
@@ -91,6 +92,7 @@ struct value *build_attention(struct graph *graph, struct value *q, struct value
     return node->outputs[0];
 }
 
+/* Optional operands come last, and keep only with acc, so their number says which. */
 struct node *build_loss_head(struct graph *graph, struct value *hidden,
                              struct value *table, struct value *loss_rows,
                              struct value *targets, struct value *weight, double cap,

@@ -50,6 +50,7 @@ struct value *build_broadcast(struct graph *graph, struct value *x, struct shape
     return append(graph, OP_BROADCAST, 1, &x, &attributes);
 }
 
+/* Splits go where their dimensions go; what is new is the same on all ranks. */
 struct value *build_broadcast_like_x(struct graph *graph, struct value *x,
                                      struct shape shape, const int *axes)
 {
@@ -137,6 +138,7 @@ struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
                   &(struct attributes){.ignore_row = ignore_row});
 }
 
+/* Operands are one list: carries, stacked, invariants; attributes say where to cut it. */
 struct node *build_repeat(struct graph *graph, int n_iterations,
                           struct graph *owned_body, struct value *const *carries,
                           int n_carries, struct value *const *stacked, int n_stacked,

@@ -48,6 +48,7 @@ static void *reserve_one(void *owned_items, int n, int *capacity, size_t item_by
     return items;
 }
 
+/* Appends to the program, and to the arguments where the node is one. */
 static void add_node(struct graph *graph, struct node *node)
 {
     graph->nodes = reserve_one(graph->nodes, graph->n_nodes, &graph->node_capacity,
@@ -110,6 +111,7 @@ struct node *graph_try_append(struct graph *graph, enum op op, int n_inputs,
                               struct graph *owned_body, const char *name,
                               struct error *err)
 {
+    /* Rules see types alone, so that verify can ask them again without the values. */
     struct type *types = mem_alloc_array((size_t)n_inputs + 1, sizeof(*types));
     for (int i = 0; i < n_inputs; i++) {
         ASSERT(inputs[i] != NULL && inputs[i]->id < graph->n_values);
@@ -158,6 +160,7 @@ struct node *graph_append(struct graph *graph, enum op op, int n_inputs,
     struct node *node = graph_try_append(graph, op, n_inputs, inputs, attributes,
                                          owned_body, name, &error);
     if (node == NULL) {
+        /* The scope says which part of the model does not fit. */
         if (graph->scope[0] != '\0') {
             error_wrap(&error, "%s", graph->scope);
         }
@@ -209,6 +212,7 @@ struct node *graph_append_copy(struct graph *graph, const struct node *node,
                                      &node->attributes, body, node->name);
     graph->scope = outer;
 
+    /* Names are copied: the graph they come from may go first. */
     copy->is_trainable = node->is_trainable;
     copy->n_names = node->n_names;
     if (node->n_names > 0) {
@@ -235,6 +239,7 @@ void graph_add_output(struct graph *graph, const char *name, struct value *value
     };
 }
 
+/* Scopes are whole prefixes in the arena; the caller keeps the outer one on its stack. */
 const char *graph_push_scope(struct graph *graph, const char *name)
 {
     const char *outer = graph->scope;
@@ -267,6 +272,7 @@ int graph_find_output(const struct graph *graph, const char *name)
     return -1;
 }
 
+/* An output counts as one use, so a value that is only an output is not dead. */
 int *graph_count_uses(const struct graph *graph)
 {
     int *n_uses = mem_alloc_array((size_t)graph->n_values + 1, sizeof(int));

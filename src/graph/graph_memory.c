@@ -55,6 +55,8 @@ static bool is_elementwise(enum op op)
     return false;
 }
 
+/* Scalars next to tensors are read for every element, so they are no candidates; the
+ * shapes rule them out. */
 bool graph_node_may_reuse(const struct node *node, int input)
 {
     ASSERT(input >= 0 && input < node->n_inputs);
@@ -88,6 +90,7 @@ static bool slice_is_run(const struct node *node, size_t *offset_bytes)
     return true;
 }
 
+/* Bitcast keeps the element size (infer), so its elements stay where they are. */
 bool graph_node_is_view(const struct node *node, size_t *offset_bytes)
 {
     *offset_bytes = 0;

@@ -17,6 +17,7 @@
 #include "graph/graph_trap.h"
 #include "graph/infer_rule.h"
 
+/* The operands' types are most of what one needs to see the mistake, so they come first. */
 bool infer_reject(const struct infer *infer, struct error *err, const char *format, ...)
 {
     struct str message = {0};
@@ -114,6 +115,10 @@ static void build_definition(struct infer *infer, struct graph *scratch)
     }
 }
 
+/*
+ * graph_append jumps back here when a rule inside the definition is broken; the scratch
+ * graph owns all that was built until then.
+ */
 static bool infer_definition(struct infer *infer, struct error *err)
 {
     struct graph_trap trap;
@@ -143,6 +148,7 @@ static const struct {
 #undef OP
 };
 
+/* Arity is checked here once, so rules may index the operands that ops.def promises. */
 bool infer_types(struct infer *infer, struct error *err)
 {
     ASSERT((int)infer->op >= 0 && infer->op < OP_COUNT);

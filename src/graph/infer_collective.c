@@ -92,6 +92,7 @@ bool infer_reduce_scatter(struct infer *infer, struct error *err)
            cut(infer, &type, infer->attributes->axis, err) && result(infer, &type);
 }
 
+/* Sum or maximum: the type is the same, verify tells operands apart. */
 bool infer_all_reduce(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
@@ -103,6 +104,7 @@ bool infer_all_reduce(struct infer *infer, struct error *err)
     return result(infer, &type);
 }
 
+/* A join and a cut in one exchange: nobody ever holds the whole. */
 bool infer_all_to_all(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
@@ -114,6 +116,8 @@ bool infer_all_to_all(struct infer *infer, struct error *err)
            result(infer, &type);
 }
 
+/* Where ranks go on to use equal values differently (columns of a matrix): nothing moves
+ * now, but cotangents that come back are partial and get summed here. */
 bool infer_fan_out(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];

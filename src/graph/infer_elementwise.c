@@ -73,6 +73,7 @@ static bool combine(const struct infer *infer, int a, int b, enum linearity line
     return false;
 }
 
+/* What a rejected combination should have been. */
 static const char *rule_text(enum linearity linearity)
 {
     switch (linearity) {
@@ -89,6 +90,7 @@ static const char *rule_text(enum linearity linearity)
     UNREACHABLE();
 }
 
+/* Shapes, then places axis by axis. */
 static bool binary(struct infer *infer, enum dtype result, enum linearity linearity,
                    struct error *err)
 {
@@ -131,11 +133,13 @@ bool infer_mul(struct infer *infer, struct error *err)
     return arithmetic(infer, LINEARITY_PRODUCT, err);
 }
 
+/* x / y is linear in x alone. */
 bool infer_div(struct infer *infer, struct error *err)
 {
     return arithmetic(infer, LINEARITY_QUOTIENT, err);
 }
 
+/* The maximum of sums is not the sum of maxima. */
 bool infer_max(struct infer *infer, struct error *err)
 {
     return arithmetic(infer, LINEARITY_NONE, err);
@@ -217,6 +221,7 @@ bool infer_cast(struct infer *infer, struct error *err)
     return unary(infer, to, is_linear, err);
 }
 
+/* Bits of a sum are not the sum of bits, unless nothing changes. */
 bool infer_bitcast(struct infer *infer, struct error *err)
 {
     const enum dtype from = infer->inputs[0].dtype;
@@ -263,6 +268,7 @@ bool infer_sin(struct infer *infer, struct error *err)
     return function(infer, err);
 }
 
+/* A finite sum may have summands that are not, and the reverse. */
 bool infer_is_finite(struct infer *infer, struct error *err)
 {
     if (!dtype_is_float(infer->inputs[0].dtype)) {

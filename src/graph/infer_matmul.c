@@ -47,6 +47,7 @@ static enum part part_of(const struct infer *infer, int input, enum mesh_axis ax
     return is_last == k_is_last ? PART_K : PART_FREE;
 }
 
+/* One line of the table above per condition. */
 static bool product_place(const struct infer *infer, enum mesh_axis axis,
                           struct place *result)
 {
@@ -156,6 +157,7 @@ static bool reduce(struct infer *infer, bool is_linear, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
     const struct attributes *attributes = infer->attributes;
+    /* Where each dimension of x goes; the axes are ascending, so one walk finds them. */
     int new_dim[SHAPE_MAX_RANK]; /* -1: reduced */
     struct shape shape = {.rank = 0};
     int next = 0;
@@ -190,6 +192,7 @@ static bool reduce(struct infer *infer, bool is_linear, struct error *err)
     return infer_result(infer, x->dtype, shape, placement);
 }
 
+/* A sum over the local part is one summand of the sum over all: partial. */
 bool infer_reduce_sum(struct infer *infer, struct error *err)
 {
     if (infer->inputs[0].dtype == DTYPE_BOOL) {
@@ -198,6 +201,10 @@ bool infer_reduce_sum(struct infer *infer, struct error *err)
     return reduce(infer, true, err);
 }
 
+/*
+ * The largest of the local part says `partial` for want of a fourth kind of place. Types
+ * cannot tell it from a summand; verify follows it to the all_reduce that joins it.
+ */
 bool infer_reduce_max(struct infer *infer, struct error *err)
 {
     return reduce(infer, false, err);

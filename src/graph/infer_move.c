@@ -19,6 +19,7 @@ static bool is_split(const struct type *x, int dim)
     return false;
 }
 
+/* result.dim[i] = x.dim[axes[i]]; a split of dimension axes[i] becomes one of i. */
 bool infer_transpose(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
@@ -124,6 +125,7 @@ bool infer_broadcast(struct infer *infer, struct error *err)
     return infer_result(infer, x->dtype, *shape, attributes->placement);
 }
 
+/* x[start .. limit) */
 bool infer_slice(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
@@ -145,6 +147,7 @@ bool infer_slice(struct infer *infer, struct error *err)
     return infer_result(infer, x->dtype, shape, x->placement);
 }
 
+/* Zeros belong to the front and back of the whole, which a rank with a block lacks. */
 bool infer_pad(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
@@ -163,6 +166,7 @@ bool infer_pad(struct infer *infer, struct error *err)
     return infer_result(infer, x->dtype, shape, x->placement);
 }
 
+/* Parts follow each other along `axis`. Partial parts make a partial whole. */
 bool infer_concat(struct infer *infer, struct error *err)
 {
     const struct type *first = &infer->inputs[0];
@@ -192,6 +196,7 @@ bool infer_concat(struct infer *infer, struct error *err)
     return infer_result(infer, first->dtype, shape, first->placement);
 }
 
+/* start is clamped at run time; that it is the same on all ranks keeps the result whole. */
 bool infer_dynamic_slice(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
@@ -214,6 +219,7 @@ bool infer_dynamic_slice(struct infer *infer, struct error *err)
     return infer_result(infer, x->dtype, shape, x->placement);
 }
 
+/* A partial value may only take a partial part: the rest would count it per rank. */
 bool infer_dynamic_update_slice(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];

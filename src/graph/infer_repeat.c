@@ -28,6 +28,7 @@ static bool slice_of(const struct infer *infer, const struct type *stacked,
     return true;
 }
 
+/* The inverse: [n, ...], splits one dimension further right. */
 static struct type stack_of(const struct type *slice, int n)
 {
     struct type stacked = {.dtype = slice->dtype, .placement = slice->placement};
@@ -44,6 +45,7 @@ static struct type stack_of(const struct type *slice, int n)
     return stacked;
 }
 
+/* Argument `index` of the body against the type that the operands call for. */
 static bool argument_fits(const struct infer *infer, int index,
                           const struct type *expected, struct error *err)
 {
@@ -61,6 +63,7 @@ static bool argument_fits(const struct infer *infer, int index,
     return true;
 }
 
+/* All of them, in the order iteration, carries, slices, invariants. */
 static bool arguments_fit(const struct infer *infer, struct error *err)
 {
     const struct attributes *attributes = infer->attributes;

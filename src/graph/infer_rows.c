@@ -91,6 +91,7 @@ static bool rows_shape(const struct infer *infer, int table, int ids,
     return true;
 }
 
+/* [S..., ...]: a row of the table for each id. */
 bool infer_gather_rows(struct infer *infer, struct error *err)
 {
     const struct type *table = &infer->inputs[0];
@@ -111,6 +112,7 @@ bool infer_gather_rows(struct infer *infer, struct error *err)
     return infer_result(infer, table->dtype, shape, placement);
 }
 
+/* The accumulator decides: the result is the same memory. */
 bool infer_scatter_add_rows(struct infer *infer, struct error *err)
 {
     const struct type *acc = &infer->inputs[0];

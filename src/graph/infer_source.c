@@ -36,6 +36,7 @@ static bool source_result(struct infer *infer, bool allows_partial, struct error
     return infer_result(infer, attributes->dtype, *shape, attributes->placement);
 }
 
+/* State is what the optimizer updates: a sum that nobody has formed is no state. */
 bool infer_parameter(struct infer *infer, struct error *err)
 {
     return source_result(infer, false, err);
@@ -46,12 +47,14 @@ bool infer_input(struct infer *infer, struct error *err)
     return source_result(infer, true, err);
 }
 
+/* "Every element is value" has to hold of the whole, so a partial one is zero. */
 bool infer_constant(struct infer *infer, struct error *err)
 {
     const bool is_zero = infer->attributes->value == 0.0;
     return source_result(infer, is_zero, err);
 }
 
+/* Along a split dimension each rank counts on from its own block. */
 bool infer_iota(struct infer *infer, struct error *err)
 {
     const int axis = infer->attributes->axis;
@@ -65,6 +68,7 @@ bool infer_iota(struct infer *infer, struct error *err)
     return source_result(infer, false, err);
 }
 
+/* Seed and step are the same everywhere: bits are a function of the global position. */
 bool infer_random_bits(struct infer *infer, struct error *err)
 {
     if (infer->attributes->dtype != DTYPE_U32) {
@@ -76,6 +80,8 @@ bool infer_random_bits(struct infer *infer, struct error *err)
            source_result(infer, false, err);
 }
 
+/* The only value whose type says `same` while ranks hold different numbers: it is for
+ * finding the rank's own part of something (rows of a split table). */
 bool infer_axis_index(struct infer *infer, struct error *err)
 {
     (void)err;

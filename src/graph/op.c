@@ -30,6 +30,8 @@ enum op_kind op_kind(enum op op)
     return kinds[op];
 }
 
+/* By name: X_grad belongs to X. The list is short and this is asked when graphs are
+ * built, so a search will do. */
 enum op op_forward_of(enum op op)
 {
     ASSERT(op_kind(op) == OP_KIND_GRADIENT);

@@ -80,6 +80,7 @@ static void add_bounds(struct list *list, const struct node *node)
     }
 }
 
+/* mesh_axis 0 is an axis too, so it is printed by op and not by value. */
 static bool names_mesh_axis(enum op op)
 {
     switch ((int)op) {
@@ -95,6 +96,7 @@ static bool names_mesh_axis(enum op op)
     return false;
 }
 
+/* dtype, shape and placement are in the type after the colon. */
 static void print_attributes(struct str *out, const struct node *node)
 {
     static const char *const compares[] = {"eq", "ne", "lt", "le", "gt", "ge"};
@@ -133,6 +135,7 @@ static void print_attributes(struct str *out, const struct node *node)
     }
 }
 
+/* Numbers go to results in the order of the text; bodies start again at 0. */
 static void print_node(struct printer *printer, const struct node *node, int *next)
 {
     struct str *out = printer->out;

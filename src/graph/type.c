@@ -27,6 +27,8 @@ struct type type_scalar(enum dtype dtype)
     return type_make(dtype, 0, NULL);
 }
 
+/* Sizes come from settings and model files that were checked before: that they fit into
+ * 63 bits is an assertion here. */
 int64_t type_shape_elements(const struct shape *shape)
 {
     size_t n = 1;

@@ -26,6 +26,7 @@ static bool at_node(const struct node *node, struct error *err)
     return error_wrap(err, "node %d (%s, %s)", node->id, op_name(node->op), node->name);
 }
 
+/* Each operand is this very value of this graph, and stands before. */
 static bool check_operands(const struct state *state, const struct node *node,
                            struct error *err)
 {
@@ -40,6 +41,7 @@ static bool check_operands(const struct state *state, const struct node *node,
     return true;
 }
 
+/* The rules are asked again: attributes and operands may have changed since. */
 static bool check_types(const struct state *state, const struct node *node,
                         struct error *err)
 {
@@ -78,6 +80,7 @@ static bool check_types(const struct state *state, const struct node *node,
     return true;
 }
 
+/* Links back to the node, and ids that index arrays of n_values. */
 static bool define_outputs(struct state *state, const struct node *node,
                            struct error *err)
 {
@@ -128,6 +131,7 @@ static bool keeps_maxima(enum op op)
     return false;
 }
 
+/* The fact of the opening comment, from the operands to the results. */
 static bool check_maxima(struct state *state, const struct node *node,
                          struct error *err)
 {
@@ -192,6 +196,7 @@ static bool check_arguments(const struct graph *graph, struct error *err)
     return true;
 }
 
+/* An engine writes the output into the donor's buffer: one output each, of equal type. */
 static bool check_donor(const struct state *state, int index, struct error *err)
 {
     const struct graph_output *output = &state->graph->outputs[index];
@@ -239,6 +244,7 @@ static bool check_parameter(const struct node *node, struct error *err)
     return true;
 }
 
+/* A sum that nobody formed leaves the graph only where the caller reduces it later. */
 static bool check_outputs(const struct state *state, bool allows_partial,
                           struct error *err)
 {

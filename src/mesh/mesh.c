@@ -3,6 +3,7 @@
  */
 #include "mesh/mesh.h"
 
+/* Single-rank runs use the same graphs: every axis is there, of size 1. */
 struct mesh mesh_single(void)
 {
     return (struct mesh){.size = {1, 1, 1}};
@@ -50,6 +51,7 @@ int mesh_neighbour(const struct mesh *mesh, int rank, enum mesh_axis axis,
                    int coordinate)
 {
     ASSERT(coordinate >= 0 && coordinate < mesh->size[axis]);
+    /* Only the digit of this axis changes: move by whole strides. */
     const int here = mesh_coordinate(mesh, rank, axis);
     return rank + (coordinate - here) * axis_stride(mesh, axis);
 }

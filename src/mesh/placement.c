@@ -26,6 +26,7 @@ struct placement placement_split(enum mesh_axis axis, int dim)
     return placement_with(placement_same(), axis, PLACE_SPLIT, dim);
 }
 
+/* dim is kept at 0 for the other kinds, so that equal placements have equal fields. */
 struct placement placement_with(struct placement placement, enum mesh_axis axis,
                                 enum place_kind kind, int dim)
 {
@@ -87,6 +88,7 @@ const char *placement_format(char buffer[96], const struct placement *placement)
     return buffer;
 }
 
+/* True where `axis` cuts dimension `dim`. */
 static bool splits(const struct placement *placement, enum mesh_axis axis, int dim)
 {
     return placement->axis[axis].kind == PLACE_SPLIT &&
@@ -128,6 +130,7 @@ int placement_n_blocks(const struct placement *placement, const struct mesh *mes
     return n;
 }
 
+/* The rank's coordinates on the axes that cut `dim`, as digits, major one first. */
 int placement_block(const struct placement *placement, const struct mesh *mesh,
                     int rank, int dim)
 {
