@@ -88,11 +88,12 @@ static void choose_tiles(struct grid *grid)
            base_max(grid->tile_m, grid->tile_n) > SHORTEST_CUT) {
         const int64_t count = count_tiles(grid);
         const bool is_odd = count < 2 * FEW_TILES && count % 2 == 1;
-        if (count >= wanted && !is_odd) {
+        const bool is_few = 2 * count <= wanted;
+        if (!is_few && !is_odd) {
             break;
         }
         int64_t *longer = grid->tile_m > grid->tile_n ? &tiles_m : &tiles_n;
-        *longer = count < wanted ? *longer * 2 : *longer + 1;
+        *longer = is_few ? *longer * 2 : *longer + 1;
         set_counts(grid, tiles_m, tiles_n);
     }
 }
