@@ -1,6 +1,6 @@
 /*
- * fuzz_gguf - any bytes as a GGUF file, then every key with every getter, the ends of every
- * tensor, and the model that it may describe (G9).
+ * fuzz_gguf - any bytes as a GGUF file, then every key with every getter, the ends of
+ * every tensor, and the model that it may describe (G9).
  */
 #include "base/error.h"
 #include "formats/gguf.h"

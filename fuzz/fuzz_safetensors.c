@@ -1,5 +1,6 @@
 /*
- * fuzz_safetensors - any bytes as a safetensors file, then every byte of every tensor (G9).
+ * fuzz_safetensors - any bytes as a safetensors file, then every byte of every tensor
+ * (G9).
  */
 #include <string.h>
 

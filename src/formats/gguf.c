@@ -6,7 +6,8 @@
  *     n_tensors x { text name, u32 rank, rank x u64 ne, u32 type, u64 offset }
  *     zeros up to a multiple of general.alignment (32 unless given), then the data
  *
- * Counts are held against the bytes that are left before anything is allocated for them.
+ * Counts are held against the bytes that are left before anything is allocated for
+ * them.
  */
 #include "formats/gguf.h"
 
@@ -38,6 +39,7 @@ static bool cut_short(const struct gguf *file, const char *what, struct error *e
                      what);
 }
 
+/* A length and that many bytes, borrowed; bytes is NULL when they are not there. */
 static struct gguf_text read_text(struct cursor *cursor)
 {
     const uint64_t length = cursor_u64(cursor);
@@ -57,11 +59,13 @@ static const char *copy_text(struct gguf *file, struct gguf_text text, size_t mo
     return copy;
 }
 
+/* Keys and tensor names: short, without NUL. */
 static const char *read_name(struct gguf *file, struct cursor *cursor)
 {
     return copy_text(file, read_text(cursor), MAX_NAME_BYTES);
 }
 
+/* One number or bool. A short cursor gives zeros; the caller asks cursor_ok once. */
 static void read_single(struct cursor *cursor, struct gguf_value *value)
 {
     switch (value->type) {
@@ -103,7 +107,7 @@ static void read_single(struct cursor *cursor, struct gguf_value *value)
     UNREACHABLE(); /* handled by the caller */
 }
 
-/* Fills value->items from the cursor, which holds them all unless the file is damaged. */
+/* Fills value->items from the cursor, which has them all unless the file is damaged. */
 static bool read_items(struct cursor *cursor, struct gguf_value *value,
                        struct error *err)
 {
@@ -131,6 +135,7 @@ static bool read_items(struct cursor *cursor, struct gguf_value *value,
     return true;
 }
 
+/* Item type, count, items. The count is held against the bytes that are left. */
 static bool read_array(const struct gguf *file, struct cursor *cursor,
                        struct gguf_value *value, struct error *err)
 {
@@ -154,6 +159,8 @@ static bool read_array(const struct gguf *file, struct cursor *cursor,
     return read_items(cursor, value, err);
 }
 
+/* One key with its value. Text that is too long or holds a NUL is kept as NULL: an
+ * error only for who asks for it. */
 static bool read_value(struct gguf *file, struct cursor *cursor,
                        struct gguf_value *value, struct error *err)
 {
@@ -233,6 +240,7 @@ static bool read_tensor(struct gguf *file, struct cursor *cursor,
     return true;
 }
 
+/* Sets tensor->bytes when its data lies inside the file, aligned. */
 static bool place_tensor(const struct gguf *file, struct gguf_tensor *tensor,
                          size_t data_begin, uint64_t alignment, uint64_t offset,
                          struct error *err)
@@ -250,6 +258,7 @@ static bool place_tensor(const struct gguf *file, struct gguf_tensor *tensor,
     return true;
 }
 
+/* For the overlap check: by address of the data. */
 static int compare_places(const void *left, const void *right)
 {
     const struct gguf_tensor *const *a = left;
@@ -296,6 +305,7 @@ static bool index_tensors(struct gguf *file, struct error *err)
     return true;
 }
 
+/* All keys, then their order by name with a look for doubled ones. */
 static bool read_values(struct gguf *file, struct cursor *cursor, uint64_t n,
                         struct error *err)
 {
@@ -324,6 +334,7 @@ static bool read_values(struct gguf *file, struct cursor *cursor, uint64_t n,
     return true;
 }
 
+/* What tensor data is aligned to: 32 unless the file says otherwise. */
 static bool read_alignment(const struct gguf *file, uint64_t *alignment,
                            struct error *err)
 {
@@ -342,6 +353,7 @@ static bool read_alignment(const struct gguf *file, uint64_t *alignment,
     return true;
 }
 
+/* All infos, then the places of the data, which begins at the next aligned byte. */
 static bool read_tensors(struct gguf *file, struct cursor *cursor, uint64_t n,
                          struct error *err)
 {

@@ -1,13 +1,14 @@
 /*
  * gguf - reads GGUF files, version 3: metadata (key -> value) and quantised tensors.
  *
- * Everything is checked when the file is opened: names unique, types known, every tensor
- * inside the file. Tensor data stays in the mapped file; ne[0] is the contiguous
+ * Everything is checked when the file is opened: names unique, types known, every
+ * tensor inside the file. Tensor data stays in the mapped file; ne[0] is the contiguous
  * dimension, so ne = (in, out) is a row-major [out, in] matrix.
  *
  *     struct gguf *file = gguf_open(path, err);
  *     size_t n;
- *     const struct gguf_text *tokens = gguf_texts(file, "tokenizer.ggml.tokens", &n, err);
+ *     const struct gguf_text *texts =
+ *         gguf_texts(file, "tokenizer.ggml.tokens", &n, err);
  *
  * Getters fail with the key named when it is missing (ask gguf_has first for optional
  * ones) or holds another type. An open file may be read by several threads.

@@ -55,6 +55,7 @@ const char *gguf_key_at(const struct gguf *file, size_t i)
     return file->values[i].key;
 }
 
+/* NULL when the file has no such key. */
 static const struct gguf_value *find_value(const struct gguf *file, const char *key)
 {
     const struct gguf_value wanted = {.key = key};
@@ -81,6 +82,7 @@ static const struct gguf_value *require(const struct gguf *file, const char *key
     return value;
 }
 
+/* Names key, found type and expected type. */
 static bool wrong_type(const struct gguf *file, const struct gguf_value *value,
                        const char *expected, struct error *err)
 {

@@ -3,12 +3,12 @@
  *
  *     Q8_0   32 values:  d, 32 x i8                            w = d q
  *     Q5_0   32 values:  d, 32 high bits, 16 bytes of 2 x 4 bits   w = d (q - 16)
- *     Q4_K  256 values:  d, m, 8 x (6-bit scale, 6-bit min), 128 bytes   w = d s q - m n
+ *     Q4_K  256 values:  d, m, 8 x (6-bit scale, 6-bit min), 128 bytes  w = d s q - m n
  *     Q6_K  256 values:  128 bytes of low 4 bits, 64 of high 2 bits, 16 x i8 scale, d
  *                                                              w = d s (q - 32)
  *
- * Every product is a statement of its own, so that no compiler fuses it with the sum that
- * follows: the reference rounds after each.
+ * Every product is a statement of its own, so that no compiler fuses it with the sum
+ * that follows: the reference rounds after each.
  */
 #include "formats/quant.h"
 

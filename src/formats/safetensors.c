@@ -1,7 +1,7 @@
 /*
  * safetensors - see safetensors.h. Here: the reader. The JSON header is the only thing
- * that is parsed; jansson refuses duplicate keys and numbers that do not fit, the rest is
- * checked here with arithmetic that cannot wrap.
+ * that is parsed; jansson refuses duplicate keys and numbers that do not fit, the rest
+ * is checked here with arithmetic that cannot wrap.
  */
 #include "formats/safetensors.h"
 
@@ -27,6 +27,7 @@ struct safetensors {
     size_t n;
 };
 
+/* A non-negative integer; jansson has refused those beyond 63 bits. */
 static bool read_size(const json_t *value, uint64_t *size)
 {
     if (!json_is_integer(value) || json_integer_value(value) < 0) {
@@ -36,6 +37,8 @@ static bool read_size(const json_t *value, uint64_t *size)
     return true;
 }
 
+/* The shape, and from it view->n_bytes. A zero anywhere makes the tensor empty,
+ * however large the other sizes are. */
 static bool read_shape(const json_t *shape, struct tensor_view *view, const char *where,
                        struct error *err)
 {
@@ -107,6 +110,7 @@ static bool read_entry(const struct safetensors *file, const char *name,
     return true;
 }
 
+/* Notes are strings only, by the format. */
 static bool check_metadata(const struct safetensors *file, json_t *metadata,
                            struct error *err)
 {
@@ -125,6 +129,8 @@ static bool check_metadata(const struct safetensors *file, json_t *metadata,
     return true;
 }
 
+/* By address of the data, so that neighbours in the sorted table are neighbours in
+ * the file. */
 static int compare_places(const void *left, const void *right)
 {
     const struct tensor_view *a = left;
@@ -171,6 +177,7 @@ static bool check_cover(const struct safetensors *file, struct error *err)
     return true;
 }
 
+/* All entries, then their cover of the data, then the index by name. */
 static bool read_header(struct safetensors *file, struct error *err)
 {
     /* One more, so that the arrays exist when there are no tensors. */

@@ -3,9 +3,10 @@
  *
  * A file is an 8-byte little-endian header length, that many bytes of JSON (name ->
  * {dtype, shape, data_offsets}, and an optional "__metadata__" map of strings), and the
- * data. The reader accepts only files whose tensors cover the data without hole, overlap
- * or rest, whose names are unique and whose shapes fit their byte ranges; everything is
- * checked before the first tensor is handed out. Data stays in the mapped file.
+ * data. The reader accepts only files whose tensors cover the data without hole,
+ * overlap or rest, whose names are unique and whose shapes fit their byte ranges;
+ * everything is checked before the first tensor is handed out. Data stays in the mapped
+ * file.
  *
  *     struct safetensors *file = safetensors_open(path, err);
  *     const struct tensor_view *view = safetensors_find(file, "model.norm.weight");
@@ -66,11 +67,11 @@ struct safetensors_note {
 };
 
 /*
- * Streams a file: entries[0 .. n) say what comes, then safetensors_writer_add hands over
- * the bytes of the entries one after the other, in pieces of any size. The metadata is
- * {"format": "pt"} and notes[0 .. n_notes). The file appears under `path` with
- * safetensors_writer_commit (which frees the writer, also when it fails; all bytes must
- * have been added), or not at all. Entries are borrowed by the open call only.
+ * Streams a file: entries[0 .. n) say what comes, then safetensors_writer_add hands
+ * over the bytes of the entries one after the other, in pieces of any size. The
+ * metadata is {"format": "pt"} and notes[0 .. n_notes). The file appears under `path`
+ * with safetensors_writer_commit (which frees the writer, also when it fails; all bytes
+ * must have been added), or not at all. Entries are borrowed by the open call only.
  */
 struct safetensors_writer;
 MUST_USE struct safetensors_writer *

@@ -31,6 +31,7 @@ static size_t entry_bytes(const struct safetensors_entry *entry)
     return bytes;
 }
 
+/* {"dtype", "shape", "data_offsets"} of a tensor whose data begins at `begin`. */
 static json_t *entry_to_json(const struct safetensors_entry *entry, size_t begin)
 {
     json_t *shape = json_array();

@@ -36,6 +36,7 @@ static const struct size {
     // clang-format on
 };
 
+/* A row of the table as the facts that a config.json would give. */
 static void facts_from_size(const struct size *size, struct config_facts *facts)
 {
     const bool is_gemma4 = size->family == MODEL_GEMMA4;
@@ -95,6 +96,7 @@ const char *model_family_name(enum model_family family)
     UNREACHABLE();
 }
 
+/* The message names the key of config.json whose value it is. */
 static bool check_range(int64_t value, int64_t low, int64_t high, const char *what,
                         const char *where, struct error *err)
 {
@@ -116,6 +118,7 @@ static bool check_positive(double value, const char *what, const char *where,
     return true;
 }
 
+/* K and V can be shared only between layers of the same kind and the same shape. */
 static bool check_kv_source(const struct model_config *config, int i, const char *place,
                             struct error *err)
 {
@@ -137,6 +140,7 @@ static bool check_kv_source(const struct model_config *config, int i, const char
     return true;
 }
 
+/* One layer. Widths are bounded so that products of two of them fit 64 bits. */
 static bool check_layer(const struct model_config *config, int i, const char *where,
                         struct error *err)
 {
@@ -166,6 +170,7 @@ static bool check_layer(const struct model_config *config, int i, const char *wh
     return check_kv_source(config, i, place, err);
 }
 
+/* Token ids must be rows of the embedding table. */
 static bool check_ids(const struct model_config *config, const char *where,
                       struct error *err)
 {

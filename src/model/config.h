@@ -2,17 +2,18 @@
  * config - what a Gemma model is, resolved to facts per layer.
  *
  * Read from a folder in Hugging Face layout (every form of config.json that is in use),
- * from a GGUF file, or by name from the table of published sizes. After reading, nothing
- * is left to derive: the graph builder, the parameter table and the planner look facts up
- * here and nowhere else.
+ * from a GGUF file, or by name from the table of published sizes. After reading,
+ * nothing is left to derive: the graph builder, the parameter table and the planner
+ * look facts up here and nowhere else.
  *
  *     struct model_config config;
  *     if (!model_config_read("models/gemma-3-270m.gguf", &config, err)) ...
  *
  * A struct model_config is a plain value: copy it freely.
  *
- * Letters: D model width, L layers, V vocabulary, H query heads, G key-value heads, K head
- * width, F width of the feed-forward block (MLP), P width of one per-layer embedding.
+ * Letters: D model width, L layers, V vocabulary, H query heads, G key-value heads, K
+ * head width, F width of the feed-forward block (MLP), P width of one per-layer
+ * embedding.
  */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
@@ -82,15 +83,17 @@ MUST_USE bool model_config_from_json(json_t *root, const char *where,
 MUST_USE bool model_config_read_gguf(const struct gguf *file, const char *where,
                                      struct model_config *config, struct error *err);
 
-/* Published sizes: gemma3-270m, gemma3-1b, gemma4-e2b, gemma4-e4b, gemma4-12b, gemma4-31b.
- * False when there is no such name; model_config_name(i) lists them, NULL at the end. */
+/* Published sizes: gemma3-270m, gemma3-1b, gemma4-e2b, gemma4-e4b, gemma4-12b,
+ * gemma4-31b. False when there is no such name; model_config_name(i) lists them, NULL
+ * at the end. */
 bool model_config_named(const char *name, struct model_config *config);
 const char *model_config_name(int i);
 
 /* The model as a text-only config.json with tensors of type `dtype`; json_decref it. */
 json_t *model_config_to_json(const struct model_config *config, enum dtype dtype);
 
-/* Consistency of the whole value; `where` is for messages. Every reader ends with it. */
+/* Consistency of the whole value; `where` is for messages. Every reader ends with
+ * it. */
 MUST_USE bool model_config_check(const struct model_config *config, const char *where,
                                  struct error *err);
 

@@ -1,6 +1,7 @@
 /*
- * config_facts - see config_facts.h. The rules are those of the reference implementation:
- * which layer's K and V a layer uses, how wide its MLP is, how many pairs rotate.
+ * config_facts - see config_facts.h. The rules are those of the reference
+ * implementation: which layer's K and V a layer uses, how wide its MLP is, how many
+ * pairs rotate.
  */
 #include "model/config_facts.h"
 

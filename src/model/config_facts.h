@@ -1,9 +1,9 @@
 /*
  * config_facts - what a model file says, before it is resolved to facts per layer.
  *
- * Every reader (JSON, GGUF, the table of sizes) fills a struct config_facts; the rules that
- * turn it into a struct model_config stand once, in config_resolve. Private to the model's
- * config files.
+ * Every reader (JSON, GGUF, the table of sizes) fills a struct config_facts; the rules
+ * that turn it into a struct model_config stand once, in config_resolve. Private to the
+ * model's config files.
  */
 #ifndef MODEL_CONFIG_FACTS_H
 #define MODEL_CONFIG_FACTS_H

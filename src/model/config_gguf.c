@@ -1,9 +1,9 @@
 /*
  * config_gguf - the model_config of a GGUF file of a Gemma 3 text model.
  *
- * Such files leave out what their reader is expected to know: the rotary base of sliding
- * layers (10000), the period of full layers (6), the size of the vocabulary (that of the
- * token list). Those values are built in here.
+ * Such files leave out what their reader is expected to know: the rotary base of
+ * sliding layers (10000), the period of full layers (6), the size of the vocabulary
+ * (that of the token list). Those values are built in here.
  */
 #include <string.h>
 
@@ -53,6 +53,7 @@ static int to_int(int64_t value)
     return (int)base_max(-1, base_min(value, INT32_MAX));
 }
 
+/* Only Gemma 3: Gemma 4 has other names, and norms that are not stored as 1 + w. */
 static bool check_architecture(const struct gguf *file, const char *where,
                                struct error *err)
 {
@@ -80,6 +81,7 @@ static bool check_architecture(const struct gguf *file, const char *where,
     return true;
 }
 
+/* The token list is the vocabulary; its size has no key of its own. */
 static int64_t read_vocabulary(struct keys *keys)
 {
     size_t n = 0;

@@ -1,11 +1,11 @@
 /*
  * config_json - the model_config of a config.json.
  *
- * Forms that are in use: text fields at the top level or in "text_config"; widths of full
- * layers in "global_head_dim" and "num_global_key_value_heads" (Hub) or in
+ * Forms that are in use: text fields at the top level or in "text_config"; widths of
+ * full layers in "global_head_dim" and "num_global_key_value_heads" (Hub) or in
  * "per_layer_config" (newer writers); rotary settings in "rope_parameters" per kind of
- * layer or in "rope_theta", "rope_local_base_freq" and "rope_scaling"; kinds of layers in
- * "layer_types" or as a period. JSON null is the same as an absent key.
+ * layer or in "rope_theta", "rope_local_base_freq" and "rope_scaling"; kinds of layers
+ * in "layer_types" or as a period. JSON null is the same as an absent key.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -33,6 +33,8 @@ static json_t *find(const struct fields *fields, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
+/* Sets the error unless one is set: "WHERE: KEY is VALUE, expected EXPECTED", or
+ * that the key is missing. Only the first fault of a file is told. */
 static void fail(struct fields *fields, const char *key, const char *expected)
 {
     if (!fields->ok) {
@@ -52,6 +54,8 @@ static void fail(struct fields *fields, const char *key, const char *expected)
     free(text);
 }
 
+/* A required integer from low to high. What is given back after a fault is in range
+ * too, so that the code that follows needs no checks of its own. */
 static int64_t integer(struct fields *fields, const char *key, int64_t low,
                        int64_t high)
 {
@@ -85,6 +89,8 @@ static double number(struct fields *fields, const char *key)
     return x;
 }
 
+/* Optional fields: absent and null give `otherwise`; a value of another kind is a
+ * fault. */
 static double number_or(struct fields *fields, const char *key, double otherwise)
 {
     return find(fields, key) == NULL ? otherwise : number(fields, key);
@@ -109,6 +115,8 @@ static const char *text_or(struct fields *fields, const char *key,
     return json_is_string(value) ? json_string_value(value) : otherwise;
 }
 
+/* The fields of the object under `key`; all absent when it is absent. Faults do not
+ * travel back by themselves: the caller joins the ok flags. */
 static struct fields sub_fields(const struct fields *parent, const char *key,
                                 const char *prefix)
 {
@@ -150,6 +158,8 @@ static void refuse_unsupported(struct fields *fields)
     }
 }
 
+/* Token ids. eos_token_id is one id or a list of them; models tuned for chat name
+ * the end of a turn as well. */
 static void read_ids(struct fields *fields, const struct fields *top,
                      struct model_config *base)
 {
@@ -176,6 +186,8 @@ static void read_ids(struct fields *fields, const struct fields *top,
     fields->ok = fields->ok && from.ok;
 }
 
+/* The type of the tensors: "dtype", once called "torch_dtype", outside or inside of
+ * "text_config". Absent means f32, which loses nothing when the model is written. */
 static void read_dtype(struct fields *fields, const struct fields *top,
                        struct model_config *base)
 {
@@ -196,6 +208,8 @@ static void read_dtype(struct fields *fields, const struct fields *top,
     fields->ok = fields->ok && from.ok;
 }
 
+/* Which layers are sliding: a list, or one full layer in each period (6 unless
+ * given). */
 static void read_layer_types(struct fields *fields, struct config_facts *facts)
 {
     const json_t *types = find(fields, "layer_types");
@@ -225,8 +239,8 @@ static void read_layer_types(struct fields *fields, struct config_facts *facts)
     }
 }
 
-/* One rotary description: {"rope_type", "rope_theta", "factor", ...}. The theta may stand
- * elsewhere, and is then in `rope` already. */
+/* One rotary description: {"rope_type", "rope_theta", "factor", ...}. The theta may
+ * stand elsewhere, and is then in `rope` already. */
 static void read_rope(struct fields *fields, struct config_rope *rope)
 {
     if (fields->object == NULL) {
@@ -253,6 +267,9 @@ static void read_rope(struct fields *fields, struct config_rope *rope)
     }
 }
 
+/* Both rotary descriptions. Newer files have one object per kind of layer; older
+ * ones of Gemma 3 one base for each kind at the top level, and rope_scaling for full
+ * layers alone. */
 static void read_ropes(struct fields *fields, struct config_facts *facts)
 {
     struct config_rope *full = &facts->rope[0];
@@ -326,6 +343,7 @@ static void read_layer_overrides(struct fields *fields, struct config_facts *fac
     }
 }
 
+/* What only Gemma 4 has: per-layer embeddings, shared K and V, wider full layers. */
 static void read_gemma4(struct fields *fields, struct config_facts *facts)
 {
     struct model_config *base = &facts->base;
@@ -346,6 +364,8 @@ static void read_gemma4(struct fields *fields, struct config_facts *facts)
     }
 }
 
+/* All fields of the text model; `top` is the outer object where they are nested.
+ * Layers are looked at only when the counts above them are good. */
 static void read_text_fields(struct fields *fields, const struct fields *top,
                              struct config_facts *facts)
 {

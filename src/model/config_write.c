@@ -1,8 +1,8 @@
 /*
  * config_write - a model_config as the config.json of a text-only model.
  *
- * For models that have none: those from a GGUF file, and those made by lathe. The form is
- * that of the Hub (global_head_dim, layer_types, rope_parameters).
+ * For models that have none: those from a GGUF file, and those made by lathe. The form
+ * is that of the Hub (global_head_dim, layer_types, rope_parameters).
  */
 #include <math.h>
 
@@ -17,6 +17,7 @@ static json_t *rounded_number(double x)
                                          : json_real(x);
 }
 
+/* The rotary description of one kind of layer, taken from any layer of that kind. */
 static json_t *rope_to_json(const struct model_config *config, bool is_sliding)
 {
     const struct layer_config *layer = &config->layer[0];
@@ -42,6 +43,7 @@ static json_t *rope_to_json(const struct model_config *config, bool is_sliding)
     return rope;
 }
 
+/* Kinds of layers and their rotary descriptions. */
 static void add_layer_fields(json_t *root, const struct model_config *config)
 {
     json_t *types = json_array();
@@ -82,6 +84,7 @@ static void add_gemma4_fields(json_t *root, const struct model_config *config,
     json_object_set_new(root, "enable_moe_block", json_false());
 }
 
+/* Token ids; a single end token is written as a number, several as a list. */
 static void add_ids(json_t *root, const struct model_config *config)
 {
     json_t *eos = json_integer(config->eos_id[0]);

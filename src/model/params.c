@@ -1,6 +1,6 @@
 /*
- * params - see params.h. One table says what each role is called, which shape it has and
- * which models and layers own it; everything else follows from that table.
+ * params - see params.h. One table says what each role is called, which shape it has
+ * and which models and layers own it; everything else follows from that table.
  */
 #include "model/params.h"
 
@@ -49,6 +49,7 @@ static const struct role {
     // clang-format on
 };
 
+/* Layers that share K and V, and those whose V is their raw K, own fewer tensors. */
 static bool is_owned(const struct model_config *config, enum owner owner, int layer)
 {
     switch (owner) {

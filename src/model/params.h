@@ -1,9 +1,10 @@
 /*
  * params - the table of a model's tensors, in a fixed order.
  *
- * From a model_config alone: names, shapes and roles. The order is the embedding tables,
- * the model-wide per-layer-embedding tensors, layer by layer, the final norm. Indices into
- * this table identify parameters everywhere (weights, optimizer, checkpoints, freezing).
+ * From a model_config alone: names, shapes and roles. The order is the embedding
+ * tables, the model-wide per-layer-embedding tensors, layer by layer, the final norm.
+ * Indices into this table identify parameters everywhere (weights, optimizer,
+ * checkpoints, freezing).
  *
  *     struct params *params = params_create(&config);
  *     int q = params_index(params, PARAM_Q, 3);
@@ -66,7 +67,8 @@ struct params {
 struct params *params_create(const struct model_config *config);
 void params_destroy(struct params *params); /* takes NULL */
 
-/* Index of a role in a layer (-1 for model-wide roles), or -1 when the model has none. */
+/* Index of a role in a layer (-1 for model-wide roles), or -1 when the model has
+ * none. */
 int params_index(const struct params *params, enum param_role role, int layer);
 
 /* Index of the tensor with this canonical name, or -1. */

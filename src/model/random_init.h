@@ -1,9 +1,10 @@
 /*
  * random_init - initial parameters of a model that starts from nothing.
  *
- * Matrices: normal with deviation config.initializer_range, from the RANDOM_INIT stream at
- * (parameter index, element index), so that any rank can make any rows and all agree.
- * Norms start as the identity (0 for Gemma 3, 1 for Gemma 4), layer scalars as 1.
+ * Matrices: normal with deviation config.initializer_range, from the RANDOM_INIT stream
+ * at (parameter index, element index), so that any rank can make any rows and all
+ * agree. Norms start as the identity (0 for Gemma 3, 1 for Gemma 4), layer scalars as
+ * 1.
  */
 #ifndef MODEL_RANDOM_INIT_H
 #define MODEL_RANDOM_INIT_H

@@ -38,6 +38,7 @@ static const char *const tower_prefixes[] = {
     "multi_modal_projector.", "vision_embedder.", "audio_embedder.",
 };
 
+/* Counts a name, and keeps it for the message while there are few and they fit. */
 void weights_names_add(struct weights_names *names, const char *name)
 {
     const size_t used = strlen(names->first);
@@ -88,6 +89,7 @@ static bool is_shared_leftover(const struct weights *weights, const char *canoni
            strcmp(rest, params_role_name(PARAM_K_NORM)) == 0;
 }
 
+/* Vision and audio parts, which published files hold beside the text model. */
 static bool is_tower(const char *name)
 {
     const char *rest = str_starts_with(name, "model.") ? name + strlen("model.") : name;
@@ -99,6 +101,7 @@ static bool is_tower(const char *name)
     return false;
 }
 
+/* Remembered for the writer, which copies such tensors into the model that it makes. */
 static void keep_other(struct weights *weights, struct weights_place place)
 {
     weights->others = mem_reserve_one(weights->others, weights->n_others,
@@ -106,8 +109,8 @@ static void keep_other(struct weights *weights, struct weights_place place)
     weights->others[weights->n_others++] = place;
 }
 
-/* The index of the parameter called `name` in a file, or -1; *prefix is how it began and
- * `canonical` its name in the table, or what it would be. */
+/* The index of the parameter called `name` in a file, or -1; *prefix is how it began
+ * and `canonical` its name in the table, or what it would be. */
 static int find_param(const struct weights *weights, const char *name,
                       const char **prefix, struct str *canonical)
 {
@@ -122,6 +125,7 @@ static int find_param(const struct weights *weights, const char *name,
     return -1;
 }
 
+/* Finds out what a tensor of a file is: a parameter, something to skip, or unknown. */
 static bool place_tensor(struct weights *weights, const struct safetensors *file,
                          const struct tensor_view *view, struct str *canonical,
                          struct error *err)
@@ -156,6 +160,7 @@ static bool place_tensor(struct weights *weights, const struct safetensors *file
     return true;
 }
 
+/* Opens one more file and appends it to the shards. */
 static bool open_shard(struct weights *weights, const char *path, struct error *err)
 {
     struct safetensors *file = safetensors_open(path, err);
@@ -189,7 +194,8 @@ static bool check_unique(const struct weights *weights, const struct safetensors
     return true;
 }
 
-/* Opens the shard named in an index unless it is open, and sees that it has the tensor. */
+/* Opens the shard named in an index unless it is open, and sees that it has the
+ * tensor. */
 static bool open_indexed(struct weights *weights, const char *tensor, const char *shard,
                          struct error *err)
 {
@@ -220,6 +226,8 @@ static bool open_indexed(struct weights *weights, const char *tensor, const char
     return done;
 }
 
+/* Opens every file that the index names. The index is checked against the files,
+ * whose tensors are all looked at, also those that it leaves out. */
 static bool open_index(struct weights *weights, const char *path, struct error *err)
 {
     json_t *index = json_read_file(path, MAX_INDEX_BYTES, err);
@@ -244,6 +252,8 @@ static bool open_index(struct weights *weights, const char *path, struct error *
     return done;
 }
 
+/* The index comes first: a folder with both is a sharded model with a stale single
+ * file. */
 static bool open_files(struct weights *weights, struct error *err)
 {
     char *index = file_join(weights->path, "model.safetensors.index.json");
@@ -264,6 +274,7 @@ static bool open_files(struct weights *weights, struct error *err)
     return done;
 }
 
+/* All tensors of all shards, placed. */
 static bool open_folder(struct weights *weights, struct error *err)
 {
     if (!open_files(weights, err)) {
@@ -282,6 +293,7 @@ static bool open_folder(struct weights *weights, struct error *err)
     return done;
 }
 
+/* Every parameter has its bytes; the message names the first that has none. */
 static bool check_complete(const struct weights *weights, struct error *err)
 {
     int n_missing = 0;
@@ -363,7 +375,8 @@ void weights_close(struct weights *weights)
     mem_free(weights);
 }
 
-/* Elements first .. first + n - 1 of a quantised matrix: whole rows, so whole blocks. */
+/* Elements first .. first + n - 1 of a quantised matrix: whole rows, so whole
+ * blocks. */
 static void read_quantised(const struct weights *weights,
                            const struct gguf_tensor *tensor, int64_t first, int64_t n,
                            float *target)

@@ -1,19 +1,20 @@
 /*
  * weights - the tensors of a model, from files and to files.
  *
- * weights_open maps a folder in Hugging Face layout (model.safetensors, or shards named by
- * model.safetensors.index.json) or a GGUF file and checks it against the parameter table:
- * a missing or misshapen tensor is an error that names it, with what was expected and
- * found; a name in two shards is an error; unknown tensors give one warning; vision and
- * audio towers, lm_head and the unused K/V tensors of layers that share K and V are
- * skipped with one line. weights_read then converts rows to f32, each byte read once.
+ * weights_open maps a folder in Hugging Face layout (model.safetensors, or shards named
+ * by model.safetensors.index.json) or a GGUF file and checks it against the parameter
+ * table: a missing or misshapen tensor is an error that names it, with what was
+ * expected and found; a name in two shards is an error; unknown tensors give one
+ * warning; vision and audio towers, lm_head and the unused K/V tensors of layers that
+ * share K and V are skipped with one line. weights_read then converts rows to f32, each
+ * byte read once.
  *
  *     struct weights *weights = weights_open(path, &config, params, err);
  *     weights_read(weights, index, 0, params->info[index].dim[0], target, err);
  *     weights_close(weights);
  *
- * Values are those of the Hugging Face form: the norms of a Gemma 3 GGUF, stored as 1 + w,
- * come out as w. weights_read may be called by several threads.
+ * Values are those of the Hugging Face form: the norms of a Gemma 3 GGUF, stored as 1 +
+ * w, come out as w. weights_read may be called by several threads.
  */
 #ifndef MODEL_WEIGHTS_H
 #define MODEL_WEIGHTS_H
@@ -60,8 +61,8 @@ struct weights_output {
     void *context;        /* of read */
     /*
      * Where the model came from, or NULL. From a folder, config and tokenizer files are
-     * carried over byte for byte (config.json with the new dtype when it differs), and its
-     * tensor names and the tensors of its vision and audio towers are kept.
+     * carried over byte for byte (config.json with the new dtype when it differs), and
+     * its tensor names and the tensors of its vision and audio towers are kept.
      */
     const char *source_path;
 };
@@ -69,8 +70,8 @@ struct weights_output {
 /*
  * Writes the folder `path` (which must not exist, or be empty): model.safetensors, with
  * tied weights once, config.json, and what the source has of generation_config.json and
- * tokenizer files. The folder appears whole or not at all. A GGUF source has no tokenizer
- * files: one line says so.
+ * tokenizer files. The folder appears whole or not at all. A GGUF source has no
+ * tokenizer files: one line says so.
  */
 MUST_USE bool weights_write_folder(const char *path,
                                    const struct weights_output *output,

@@ -1,8 +1,8 @@
 /*
  * weights_gguf - the tensors of a Gemma 3 text model in a GGUF file.
  *
- * A GGUF matrix with ne = (in, out) has the memory order of the row-major [out, in] matrix
- * of the parameter table. The rotary table that some files carry is not needed.
+ * A GGUF matrix with ne = (in, out) has the memory order of the row-major [out, in]
+ * matrix of the parameter table. The rotary table that some files carry is not needed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "model/params.h"
 #include "model/weights_parts.h"
 
-/* GGUF names of the roles, after "blk.N." for those of a layer; NULL: not in Gemma 3. */
+/* GGUF names of the roles, after "blk.N." for those of a layer; NULL: not in Gemma
+ * 3. */
 static const char *const names[PARAM_ROLE_COUNT] = {
     [PARAM_EMBED] = "token_embd.weight",
     [PARAM_INPUT_NORM] = "attn_norm.weight",
@@ -49,6 +50,7 @@ static int find_param(const struct params *params, const char *name)
     return -1;
 }
 
+/* GGUF sizes come innermost first, the table wants them outermost first. */
 static bool place_tensor(struct weights *weights, const struct gguf_tensor *tensor,
                          struct error *err)
 {

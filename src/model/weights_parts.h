@@ -1,6 +1,6 @@
 /*
- * weights_parts - an open model, between the file that opens folders, the one that opens
- * GGUF files and the writer.
+ * weights_parts - an open model, between the file that opens folders, the one that
+ * opens GGUF files and the writer.
  */
 #ifndef MODEL_WEIGHTS_PARTS_H
 #define MODEL_WEIGHTS_PARTS_H
@@ -52,8 +52,8 @@ MUST_USE bool weights_open_gguf(struct weights *weights, struct error *err);
 
 void weights_names_add(struct weights_names *names, const char *name);
 
-/* The tensor `name` of shape dim[0 .. rank) is parameter `param`: places nothing, checks
- * the shape and that it was not found before (`is_placed`). */
+/* The tensor `name` of shape dim[0 .. rank) is parameter `param`: places nothing,
+ * checks the shape and that it was not found before (`is_placed`). */
 MUST_USE bool weights_check_tensor(const struct weights *weights, int param,
                                    const char *name, int rank, const int64_t *dim,
                                    bool is_placed, struct error *err);

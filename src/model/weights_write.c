@@ -1,9 +1,9 @@
 /*
  * weights_write - a model as a folder in Hugging Face layout.
  *
- * The folder is built beside its final name and renamed at the end. Parameters go out in
- * the order of the table, a few megabytes at a time. The tied head is the embedding table
- * and is not written a second time.
+ * The folder is built beside its final name and renamed at the end. Parameters go out
+ * in the order of the table, a few megabytes at a time. The tied head is the embedding
+ * table and is not written a second time.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -39,8 +39,8 @@ struct output_state {
     const char *prefix;           /* of tensor names, in place of "model." */
 };
 
-/* If text[at ..] is a key "dtype" or "torch_dtype" with the name of a type as its value,
- * the place of that name and its length; else 0. */
+/* If text[at ..] is a key "dtype" or "torch_dtype" with the name of a type as its
+ * value, the place of that name and its length; else 0. */
 static size_t find_dtype_value(const char *text, size_t at, size_t *length)
 {
     static const char *const keys[] = {"\"dtype\"", "\"torch_dtype\""};
@@ -98,6 +98,7 @@ static bool carry_config(const struct output_state *state, const char *from,
     return done;
 }
 
+/* 15 digits are exact for the short decimals of a config, and write 1e-6 as 1e-6. */
 static bool make_config(const struct output_state *state, const char *to,
                         struct error *err)
 {
@@ -110,6 +111,7 @@ static bool make_config(const struct output_state *state, const char *to,
     return done;
 }
 
+/* The config of the source, or, where there is none, one made from what is known. */
 static bool write_config(const struct output_state *state, const char *folder,
                          struct error *err)
 {
@@ -124,6 +126,7 @@ static bool write_config(const struct output_state *state, const char *folder,
     return done;
 }
 
+/* Tokenizer and generation files, those that the source has. */
 static bool carry_files(const char *source, const char *folder, struct error *err)
 {
     bool done = true;
@@ -200,6 +203,7 @@ static bool write_param(const struct output_state *state, int param,
     return true;
 }
 
+/* All parameters in the order of the table, through two buffers of a few megabytes. */
 static bool write_params(const struct output_state *state,
                          struct safetensors_writer *writer, struct error *err)
 {
@@ -220,6 +224,7 @@ static bool write_params(const struct output_state *state,
     return done;
 }
 
+/* Tensors of towers go from one mapped file to the other without conversion. */
 static bool write_others(const struct weights *source,
                          struct safetensors_writer *writer, struct error *err)
 {
@@ -233,6 +238,7 @@ static bool write_others(const struct weights *source,
     return true;
 }
 
+/* model.safetensors: the entries first, then the bytes in the same order. */
 static bool write_tensors(const struct output_state *state, const char *folder,
                           struct error *err)
 {
@@ -278,6 +284,7 @@ static bool check_free(const char *path, struct error *err)
     return true;
 }
 
+/* The weights come last: they take the time, and nothing before them may fail late. */
 static bool write_everything(const struct output_state *state, const char *folder,
                              struct error *err)
 {
@@ -318,8 +325,8 @@ static bool open_source(const struct weights_output *output, struct weights **so
     return *source != NULL;
 }
 
-/* What stands in place of "model." in the names: as in the source's tensors, or, where it
- * has none (a model made from its config alone), as its config asks for. */
+/* What stands in place of "model." in the names: as in the source's tensors, or, where
+ * it has none (a model made from its config alone), as its config asks for. */
 static const char *choose_prefix(const struct weights_output *output,
                                  const struct weights *source)
 {

@@ -1,6 +1,7 @@
 /*
- * What the reader takes and what it refuses, each fault named; what the writer writes reads
- * back (G9; the attack files of the format's own security review are among the faults).
+ * What the reader takes and what it refuses, each fault named; what the writer writes
+ * reads back (G9; the attack files of the format's own security review are among the
+ * faults).
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
- * Every form of config.json gives the same facts; faults are named by key; published sizes
- * have their known parameter counts.
+ * Every form of config.json gives the same facts; faults are named by key; published
+ * sizes have their known parameter counts.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,8 +69,8 @@ static void read_config(const char *path, struct model_config *config)
     json_decref(root);
 }
 
-/* The config of a golden model with one key set to JSON text (NULL: deleted), inside the
- * object `inside` when that is not NULL. */
+/* The config of a golden model with one key set to JSON text (NULL: deleted), inside
+ * the object `inside` when that is not NULL. */
 static json_t *changed(const char *model, const char *inside, const char *key,
                        const char *value)
 {

@@ -1,5 +1,6 @@
 /*
- * Models opened, checked against the parameter table, read by rows, written and read again.
+ * Models opened, checked against the parameter table, read by rows, written and read
+ * again.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -446,7 +447,8 @@ static void test_failed_write_leaves_nothing(void **state)
     assert_false(file_exists(path));
     assert_false(file_exists(partial));
 
-    /* A half folder of an earlier, killed run is in nobody's way; nor is a lost source. */
+    /* A half folder of an earlier, killed run is in nobody's way; nor is a lost
+     * source. */
     uint64_t seed = 1;
     output = output_of(read_random, &seed);
     output.source_path = "/nowhere/model";
