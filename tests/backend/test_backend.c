@@ -62,6 +62,7 @@ static void programs_compute(void **state)
     (void)state;
     struct graph *graph = new_graph();
     struct value *x = build_input(graph, "x", vector(3));
+    (void)build_input(graph, "unused", vector(5));
     struct value *y = build_input(graph, "y", vector(3));
     graph_add_output(graph, "sum", build_add(graph, x, y), NULL);
     graph_add_output(graph, "scaled", build_scale(graph, build_mul(graph, x, y), 2.0),
