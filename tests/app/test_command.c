@@ -1,0 +1,51 @@
+/*
+ * The table of commands: unique names, found by name, help for each.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "app/command.h"
+#include "base/error.h"
+
+static void each_command_is_found_and_described(void **state)
+{
+    (void)state;
+    int n = 0;
+    for (const struct command *c = command_table(); c->name != NULL; c++, n++) {
+        assert_ptr_equal(command_find(c->name), c);
+        assert_non_null(c->run);
+        assert_true(strlen(c->summary) > 10);
+        assert_true(c->summary[strlen(c->summary) - 1] != '.');
+        for (const struct command *d = command_table(); d != c; d++) {
+            assert_string_not_equal(c->name, d->name);
+        }
+    }
+    assert_true(n >= 6);
+    assert_null(command_find("trian"));
+    assert_null(command_find(""));
+}
+
+static void wrong_use_ends_with_the_usage(void **state)
+{
+    (void)state;
+    struct error err;
+    const struct command *train = command_find("train");
+    assert_false(train->run(train, 0, NULL, &err));
+    assert_int_equal(error_exit_code(err.kind), 2);
+    assert_non_null(strstr(err.message, "usage: lathe train RUN.yaml"));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(each_command_is_found_and_described),
+        cmocka_unit_test(wrong_use_ends_with_the_usage),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,210 @@
+/*
+ * What a run decides by itself: rows per pass and recomputation by the memory limit, with
+ * the same result; a run that only meets losses that are not finite stops (C10).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/log.h"
+#include "base/mem.h"
+#include "train/trainer_job.h"
+
+static char base[64];
+static char *rows_path;
+
+static int make_base(void **state)
+{
+    (void)state;
+    log_set_level(LOG_ERROR);
+    snprintf(base, sizeof(base), "/tmp/lathe-test-XXXXXX");
+    if (mkdtemp(base) == NULL) {
+        return 1;
+    }
+    rows_path = file_join(base, "rows.jsonl");
+    struct str lines = {0};
+    for (int r = 0; r < 64; r++) {
+        str_add(&lines, "{\"input_ids\": [2");
+        for (int i = 0; i < 40 + r % 20; i++) {
+            str_printf(&lines, ", %d", 5 + (37 * r + 11 * i) % 240);
+        }
+        str_add(&lines, "]}\n");
+    }
+    struct error err;
+    const bool done = file_write_atomic(rows_path, lines.text, lines.length, &err);
+    str_deinit(&lines);
+    return done ? 0 : 1;
+}
+
+static int remove_base(void **state)
+{
+    (void)state;
+    struct error err;
+    mem_free(rows_path);
+    return file_remove_tree(base, &err) ? 0 : 1;
+}
+
+/* Settings of a small run into base/name; freed by settings_deinit. */
+static void make_settings(struct settings *settings, const char *name)
+{
+    settings_init(settings);
+    settings->model = "tests/golden/gemma4-e2b-tiny";
+    settings->run = arena_printf(settings->arena, "%s/%s", base, name);
+    settings->data.train = rows_path;
+    settings->data.format = RECORDS_TOKENS;
+    settings->data.row_tokens = 64;
+    settings->train.steps = 4;
+    settings->train.batch_rows = 8;
+    settings->train.optimizer.lr = 1e-3;
+    settings->train.save_model = false;
+}
+
+/* What the job chooses under a memory limit; 0: refused. */
+static size_t choose(size_t limit, int recompute, int32_t *rows, bool *recomputes)
+{
+    struct settings settings;
+    make_settings(&settings, "none");
+    settings.memory_limit = (int64_t)limit;
+    settings.train.recompute = recompute;
+    const struct trainer_options options = {.is_dry = true};
+    static struct job job;
+    struct error err;
+    size_t bytes = 0;
+    if (trainer_job_open(&job, &settings, &options, &err)) {
+        *rows = job.micro_rows;
+        *recomputes = job.recomputes;
+        bytes = job.plan_bytes;
+    } else {
+        assert_int_equal(error_exit_code(err.kind), 4);
+        assert_non_null(strstr(err.message, "train.recompute"));
+    }
+    trainer_job_close(&job);
+    settings_deinit(&settings);
+    return bytes;
+}
+
+static void a_tighter_limit_means_fewer_rows_then_recomputation(void **state)
+{
+    (void)state;
+    int32_t rows = 0;
+    bool recomputes = true;
+    const size_t most = choose((size_t)1 << 30, RECOMPUTE_AUTO, &rows, &recomputes);
+    assert_int_equal(rows, 8);
+    assert_false(recomputes);
+
+    int32_t fewer = 0;
+    const size_t tight = choose(most - 1, RECOMPUTE_AUTO, &fewer, &recomputes);
+    assert_true(fewer < rows && !recomputes && tight < most);
+
+    size_t least = tight;
+    while (!recomputes) {
+        least = choose(least - 1, RECOMPUTE_AUTO, &fewer, &recomputes);
+        assert_true(least > 0);
+    }
+    const size_t smallest = choose(least, RECOMPUTE_NONE, &fewer, &recomputes);
+    assert_int_equal(smallest, 0); /* without recomputation it does not fit */
+    assert_int_equal(choose(1000, RECOMPUTE_AUTO, &fewer, &recomputes), 0);
+}
+
+/* Losses of a run, from its metrics; returns how many. */
+static int read_losses(const char *run, double losses[16])
+{
+    struct error err;
+    size_t length = 0;
+    char *path = file_join(run, "metrics.jsonl");
+    char *text = file_read(path, 1 << 20, &length, &err);
+    assert_non_null(text);
+    int n = 0;
+    for (char *line = strtok(text, "\n"); line != NULL; line = strtok(NULL, "\n")) {
+        json_t *root = json_parse(line, strlen(line), path, &err);
+        assert_non_null(root);
+        assert_true(n < 16);
+        losses[n++] = json_number_value(json_object_get(root, "loss"));
+        json_decref(root);
+    }
+    mem_free(text);
+    mem_free(path);
+    return n;
+}
+
+static int run(const char *name, int64_t micro_rows, int recompute, bool packs,
+               double losses[16])
+{
+    struct settings settings;
+    make_settings(&settings, name);
+    settings.train.micro_rows = micro_rows;
+    settings.train.recompute = recompute;
+    settings.data.pack = packs;
+    const struct trainer_options options = {0};
+    struct error err;
+    if (!trainer_run(&settings, &options, &err)) {
+        fail_msg("%s", err.message);
+    }
+    const int n = read_losses(settings.run, losses);
+    settings_deinit(&settings);
+    return n;
+}
+
+/* C1, C2: the same run whatever the rows of one pass, with or without recomputation. */
+static void rows_per_pass_do_not_matter(void **state)
+{
+    (void)state;
+    double whole[16];
+    double split[16];
+    double recomputed[16];
+    assert_int_equal(run("whole", 8, RECOMPUTE_NONE, false, whole), 4);
+    assert_int_equal(run("split", 3, RECOMPUTE_NONE, false, split), 4);
+    assert_int_equal(run("recomputed", 3, RECOMPUTE_LAYER, false, recomputed), 4);
+    for (int t = 0; t < 4; t++) {
+        assert_true(fabs(whole[t] - split[t]) <= 1e-5 * whole[t]);
+        assert_true(split[t] == recomputed[t]);
+    }
+}
+
+static void losses_that_are_not_finite_stop_the_run(void **state)
+{
+    (void)state;
+    log_set_level(LOG_WARNING); /* the log file is what is read below */
+    struct settings settings;
+    make_settings(&settings, "diverged");
+    settings.train.optimizer.lr = 900.0;
+    settings.train.optimizer.weight_decay = 10.0; /* p times -8999 a step */
+    settings.train.schedule.kind = SCHEDULE_CONSTANT;
+    settings.train.steps = 200;
+    settings.train.max_skipped = 3;
+    const struct trainer_options options = {0};
+    struct error err;
+    assert_false(trainer_run(&settings, &options, &err));
+    assert_int_equal(error_exit_code(err.kind), 1);
+    assert_non_null(strstr(err.message, "3 steps in a row"));
+    char *log_path = file_join(settings.run, "log.txt");
+    size_t length = 0;
+    char *log = file_read(log_path, 1 << 20, &length, &err);
+    assert_non_null(log);
+    assert_non_null(strstr(log, " skipped: loss "));
+    assert_non_null(strstr(log, "rows.jsonl"));
+    mem_free(log);
+    mem_free(log_path);
+    settings_deinit(&settings);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_tighter_limit_means_fewer_rows_then_recomputation),
+        cmocka_unit_test(rows_per_pass_do_not_matter),
+        cmocka_unit_test(losses_that_are_not_finite_stop_the_run),
+    };
+    return cmocka_run_group_tests(tests, make_base, remove_base);
+}
