@@ -1,5 +1,6 @@
 /*
- * fuzz_records - any bytes as JSONL, read in each format, then packed into batches (G9).
+ * fuzz_records - any bytes as JSONL, read in each format, then packed into batches
+ * (G9).
  */
 #include <string.h>
 

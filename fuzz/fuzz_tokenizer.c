@@ -1,6 +1,6 @@
 /*
- * fuzz_tokenizer - any bytes as a tokenizer.json, which then encodes; and the same bytes as
- * text for a fixed tokenizer, which must give them back (G9).
+ * fuzz_tokenizer - any bytes as a tokenizer.json, which then encodes; and the same
+ * bytes as text for a fixed tokenizer, which must give them back (G9).
  */
 #include <string.h>
 

@@ -47,6 +47,7 @@ void batch_destroy(struct batch *batch)
     mem_free(batch);
 }
 
+/* Padding sees no key: its first key is behind the row. */
 void batch_clear(struct batch *batch, int32_t pad_id)
 {
     const int64_t slots = (int64_t)batch->rows * batch->row_tokens;
@@ -77,6 +78,8 @@ static void add_target(struct batch *batch, int32_t at, int32_t id, float weight
     batch->weight_sum += (double)weight;
 }
 
+/* Documents of an example are counted off as the tokens go by. The first token of a
+ * document is no target, whatever its weight: nothing in its document predicts it. */
 void batch_add(struct batch *batch, int32_t row, const struct example *example)
 {
     ASSERT(row >= 0 && row < batch->rows);

@@ -5,8 +5,8 @@
  *     batch_clear(batch, pad_id);
  *     batch_add(batch, 0, &records.examples[7]);
  *
- * Attention needs no mask: token i of a row sees the tokens j with first_key[i] <= j <= i
- * of the same row. Padding has first_key = row_tokens and sees nothing.
+ * Attention needs no mask: token i of a row sees the tokens j with first_key[i] <= j <=
+ * i of the same row. Padding has first_key = row_tokens and sees nothing.
  */
 #ifndef DATA_BATCH_H
 #define DATA_BATCH_H
@@ -48,7 +48,8 @@ void batch_destroy(struct batch *batch); /* takes NULL */
 /* Makes every slot padding with this id (0 when it is negative). */
 void batch_clear(struct batch *batch, int32_t pad_id);
 
-/* Puts the example behind what row `row` holds; it must fit, and so must its targets. */
+/* Puts the example behind what row `row` holds; it must fit, and so must its
+ * targets. */
 void batch_add(struct batch *batch, int32_t row, const struct example *example);
 
 #endif

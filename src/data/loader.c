@@ -1,9 +1,9 @@
 /*
  * loader - a ring of batches between one background thread and the trainer.
  *
- * The thread walks the plans and fills free batches; the trainer takes filled ones in the
- * same order and gives the one before back. One mutex guards the counts; a batch belongs to
- * one side at a time, so its arrays need none.
+ * The thread walks the plans and fills free batches; the trainer takes filled ones in
+ * the same order and gives the one before back. One mutex guards the counts; a batch
+ * belongs to one side at a time, so its arrays need none.
  */
 #include "data/loader.h"
 
@@ -49,8 +49,9 @@ struct loader {
     bool is_stopping;
 };
 
-/* --- walking ------------------------------------------------------------------------- */
+/* --- walking ---------------------------------------------------------------------- */
 
+/* At the start of epoch 0. */
 static void walk_open(struct walk *walk, const struct records *records,
                       const struct loader_options *options)
 {
@@ -70,6 +71,7 @@ static void walk_close(struct walk *walk)
     *walk = (struct walk){0};
 }
 
+/* The plan of the next epoch takes the place of this one. */
 static void next_epoch(struct walk *walk)
 {
     walk->rows_before += walk->plan->n_rows;
@@ -87,12 +89,14 @@ static int64_t rows_of_step(const struct walk *walk)
     return base_min(walk->options->step_rows, walk->plan->n_rows - walk->step_from);
 }
 
+/* Batches of each rank in the current step; a short last step has fewer. */
 static int32_t batches_of_step(const struct walk *walk)
 {
     return (int32_t)base_div_up(rows_of_step(walk),
                                 (int64_t)walk->options->rows * walk->options->n_ranks);
 }
 
+/* The step after this one, in the next epoch where this one is through. */
 static void next_step(struct walk *walk)
 {
     walk->step_from += rows_of_step(walk);
@@ -102,6 +106,7 @@ static void next_step(struct walk *walk)
     }
 }
 
+/* Targets of all examples in a row of the plan. */
 static int64_t targets_of_row(const struct walk *walk, int64_t row)
 {
     int64_t n = 0;
@@ -153,8 +158,9 @@ struct loader_summary loader_measure(const struct records *records,
     return summary;
 }
 
-/* --- the thread ---------------------------------------------------------------------- */
+/* --- the thread ------------------------------------------------------------------- */
 
+/* The current batch of the walk, for this rank. */
 static void fill(const struct walk *walk, struct batch *batch)
 {
     const struct loader_options *options = walk->options;
@@ -193,13 +199,15 @@ static struct batch *wait_for_free(struct loader *loader)
     return batch;
 }
 
+/* Whether all epochs were walked. */
 static bool has_ended(const struct loader *loader)
 {
     return loader->options.n_epochs > 0 &&
            loader->walk.epoch >= loader->options.n_epochs;
 }
 
-/* Tells the trainer that one more batch is there, or (is_filled false) that none follows. */
+/* Tells the trainer that one more batch is there, or (is_filled false) that none
+ * follows. */
 static void announce(struct loader *loader, bool is_filled)
 {
     pthread_mutex_lock(&loader->mutex);
@@ -209,6 +217,7 @@ static void announce(struct loader *loader, bool is_filled)
     pthread_mutex_unlock(&loader->mutex);
 }
 
+/* Fills batch after batch until the epochs end or the trainer stops it. */
 static void *run_thread(void *context)
 {
     struct loader *loader = context;
@@ -251,6 +260,7 @@ static bool start_thread(struct loader *loader, struct error *err)
     return true;
 }
 
+/* Ends the thread, wherever it stands. */
 static void stop_thread(struct loader *loader)
 {
     if (!loader->is_running) {
@@ -264,7 +274,7 @@ static void stop_thread(struct loader *loader)
     loader->is_running = false;
 }
 
-/* --- the trainer's side -------------------------------------------------------------- */
+/* --- the trainer's side ----------------------------------------------------------- */
 
 struct loader *loader_create(const struct records *records,
                              const struct loader_options *options, struct error *err)
@@ -310,6 +320,7 @@ void loader_destroy(struct loader *loader)
     mem_free(loader);
 }
 
+/* Asking for the next batch gives the one before back. */
 const struct batch *loader_next(struct loader *loader)
 {
     const struct batch *batch = NULL;
@@ -327,6 +338,7 @@ const struct batch *loader_next(struct loader *loader)
     return batch;
 }
 
+/* Plans of the epochs before are made only for their numbers of rows. */
 bool loader_seek(struct loader *loader, int64_t position, struct error *err)
 {
     ASSERT(position >= 0);

@@ -6,14 +6,14 @@
  *     while ((batch = loader_next(loader)) != NULL) ...
  *     loader_destroy(loader);
  *
- * Epoch e is the packing plan of (seed, e); a step takes the next step_rows rows of it, or
- * what is left of the epoch: the rows that are missing then are padding of weight 0, and
- * the next epoch begins with a step of its own. A step's rows go to micro-batches and
- * ranks in order: batch m of rank r holds rows (m * n_ranks + r) * rows and following of
- * the step. So the order of the examples does not depend on the layout.
+ * Epoch e is the packing plan of (seed, e); a step takes the next step_rows rows of it,
+ * or what is left of the epoch: the rows that are missing then are padding of weight 0,
+ * and the next epoch begins with a step of its own. A step's rows go to micro-batches
+ * and ranks in order: batch m of rank r holds rows (m * n_ranks + r) * rows and
+ * following of the step. So the order of the examples does not depend on the layout.
  *
- * The position of a run is one number, the rows (padding not counted) of all epochs taken
- * so far; it stays valid when rows, ranks or step_rows change.
+ * The position of a run is one number, the rows (padding not counted) of all epochs
+ * taken so far; it stays valid when rows, ranks or step_rows change.
  *
  * One consumer thread per loader. The records are borrowed and must not change.
  */
@@ -49,8 +49,8 @@ struct loader_summary {
 };
 
 /*
- * Walks the plans of a whole run without filling a batch: `epochs` epochs, or when that is
- * 0, `steps` steps. Uses of *options: pack, step_rows, rows, n_ranks.
+ * Walks the plans of a whole run without filling a batch: `epochs` epochs, or when that
+ * is 0, `steps` steps. Uses of *options: pack, step_rows, rows, n_ranks.
  */
 struct loader_summary loader_measure(const struct records *records,
                                      const struct loader_options *options,
@@ -66,7 +66,8 @@ void loader_destroy(struct loader *loader); /* takes NULL */
  * Waits for the background thread where it must; allocates nothing. */
 const struct batch *loader_next(struct loader *loader);
 
-/* Goes on at this position: the next batch is the first of the step that begins there. */
+/* Goes on at this position: the next batch is the first of the step that begins
+ * there. */
 MUST_USE bool loader_seek(struct loader *loader, int64_t position, struct error *err);
 
 #endif

@@ -1,9 +1,10 @@
 /*
  * pack - best fit decreasing inside each window, next fit for files in order.
  *
- * Best fit keeps, for each amount of free room, the rows with just that much, and a bitmap
- * of the amounts that occur: the row to take is the first set bit from the length on. So
- * packing takes time linear in the examples but for a sort within each window.
+ * Best fit keeps, for each amount of free room, the rows with just that much, and a
+ * bitmap of the amounts that occur: the row to take is the first set bit from the
+ * length on. So packing takes time linear in the examples but for a sort within each
+ * window.
  */
 #include "data/pack.h"
 
@@ -13,7 +14,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-/* --- rows by free room --------------------------------------------------------------- */
+/* --- rows by free room ------------------------------------------------------------ */
 
 struct room {
     uint64_t *bits; /* [n_words] bit r set: some row has r tokens free */
@@ -22,6 +23,7 @@ struct room {
     size_t n_words;
 };
 
+/* For rows of row_tokens and at most max_rows of them. */
 static void room_init(struct room *room, int32_t row_tokens, int64_t max_rows)
 {
     room->n_words = (size_t)row_tokens / 64 + 1;
@@ -45,6 +47,7 @@ static void room_clear(struct room *room, int32_t row_tokens)
     }
 }
 
+/* Enters a row with so much room. */
 static void room_put(struct room *room, int32_t row, int32_t free_tokens)
 {
     room->next[row] = room->head[free_tokens];
@@ -76,7 +79,7 @@ static int32_t room_take(struct room *room, int32_t length, int32_t *free_tokens
     return row;
 }
 
-/* --- plans --------------------------------------------------------------------------- */
+/* --- plans ------------------------------------------------------------------------ */
 
 struct sized {
     int32_t length;
@@ -94,8 +97,8 @@ static int by_length(const void *a, const void *b)
     return (x->place > y->place) - (x->place < y->place);
 }
 
-/* Rows for the n examples of one window; row_of[i] counts from first_row. Returns how many
- * rows there are now. */
+/* Rows for the n examples of one window; row_of[i] counts from first_row. Returns how
+ * many rows there are now. */
 static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
                         int32_t row_tokens, struct room *room, struct sized *sized,
                         int64_t first_row, int64_t *row_of)
@@ -118,6 +121,7 @@ static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
     return first_row + n_rows;
 }
 
+/* Windows bound the memory and the time, and keep the order of the epoch random. */
 static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, int64_t n,
                                 int32_t row_tokens, int64_t *row_of)
 {
@@ -134,6 +138,7 @@ static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, in
     return n_rows;
 }
 
+/* A row is closed as soon as an example does not fit: the order of the file stays. */
 static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
                         int32_t row_tokens, int64_t *row_of)
 {
@@ -151,8 +156,8 @@ static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
     return row + 1;
 }
 
-/* Renames the rows by a seeded permutation: packing put the longest examples of a window
- * first, and training should not see them in that order. */
+/* Renames the rows by a seeded permutation: packing put the longest examples of a
+ * window first, and training should not see them in that order. */
 static void shuffle_rows(int64_t n, int64_t n_rows, uint64_t seed, uint64_t step,
                          int64_t *row_of)
 {

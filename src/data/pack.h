@@ -8,9 +8,9 @@
  *     pack_plan_destroy(plan);
  *
  * Shuffled and packed: a seeded permutation of the examples, best fit within windows of
- * PACK_WINDOW of them, then a seeded permutation of the rows. Packed in file order: next
- * fit, which keeps the order. Not packed: one example a row. Every example stands in a
- * plan exactly once. The same on every rank and at every layout.
+ * PACK_WINDOW of them, then a seeded permutation of the rows. Packed in file order:
+ * next fit, which keeps the order. Not packed: one example a row. Every example stands
+ * in a plan exactly once. The same on every rank and at every layout.
  */
 #ifndef DATA_PACK_H
 #define DATA_PACK_H

@@ -59,7 +59,7 @@ struct reading {
     struct str text;
 };
 
-/* --- fields -------------------------------------------------------------------------- */
+/* --- fields ----------------------------------------------------------------------- */
 
 /* A text field that must be there; null counts as empty. */
 static bool text_field(const json_t *object, const char *key,
@@ -80,6 +80,7 @@ static bool text_field(const json_t *object, const char *key,
                : error_set(err, ERROR_DATA, "field \"%s\" is not a text", key);
 }
 
+/* Whether the key is one of list[n]. */
 static bool is_listed(const char *key, const char *const *list, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -90,6 +91,7 @@ static bool is_listed(const char *key, const char *const *list, size_t n)
     return false;
 }
 
+/* Whether the format uses this field. */
 static bool is_used(const struct reading *reading, const char *key)
 {
     for (size_t i = 0; reading->form != NULL && i < template_n_fields(reading->form);
@@ -121,7 +123,7 @@ static bool check_fields(const struct reading *reading, json_t *object,
     return true;
 }
 
-/* --- rows ---------------------------------------------------------------------------- */
+/* --- rows ------------------------------------------------------------------------- */
 
 /* Prompt, then response, into reading->text; then tokens. */
 static bool text_row(struct reading *reading, const json_t *object, struct error *err)
@@ -188,8 +190,8 @@ static void keep_row(struct reading *reading, int64_t line)
     records->n_targets += n_targets;
 }
 
-/* Parses one line into an object. Unlike json_parse it allows NUL in texts and tells the
- * column in the file. */
+/* Parses one line into an object. Unlike json_parse it allows NUL in texts and tells
+ * the column in the file. */
 static json_t *parse_line(const char *text, size_t length, struct error *err)
 {
     json_error_t fault;
@@ -208,6 +210,7 @@ static json_t *parse_line(const char *text, size_t length, struct error *err)
     return object;
 }
 
+/* One row from JSON to the arena. */
 static bool read_line(struct reading *reading, const char *text, size_t length,
                       int64_t line, struct error *err)
 {
@@ -231,6 +234,7 @@ static bool read_line(struct reading *reading, const char *text, size_t length,
     return is_read;
 }
 
+/* Nothing but white space: such lines are passed over and not counted as rows. */
 static bool is_blank(const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -241,6 +245,7 @@ static bool is_blank(const char *text, size_t length)
     return true;
 }
 
+/* Adds file and line to the message of a row that failed. */
 static bool read_lines(struct reading *reading, const char *text, size_t length,
                        const char *where, struct error *err)
 {
@@ -265,7 +270,7 @@ static bool read_lines(struct reading *reading, const char *text, size_t length,
     return true;
 }
 
-/* --- options ------------------------------------------------------------------------- */
+/* --- options ---------------------------------------------------------------------- */
 
 /* Which fields make the prompt and the response of this format. */
 static bool choose_fields(struct reading *reading, struct error *err)
@@ -304,6 +309,7 @@ static bool choose_fields(struct reading *reading, struct error *err)
     return reading->form != NULL;
 }
 
+/* The scratch of the reading lives as long as the call. */
 bool records_read_text(struct records *records, const char *text, size_t length,
                        const char *where, const struct records_options *options,
                        const struct tokenizer *tokenizer, struct error *err)

@@ -9,8 +9,8 @@
  *
  * A row of text is encoded as a whole, prompt and response together, because that is
  * what the model meets in running text ("Response: 5" holds the token " 5", not a space
- * and "5"). With loss on responses, each token that holds a byte of the response carries
- * loss; a token on the border may hold the end of the prompt as well.
+ * and "5"). With loss on responses, each token that holds a byte of the response
+ * carries loss; a token on the border may hold the end of the prompt as well.
  *
  * Padding is stripped here, so neither its side nor its amount can matter later. Rows
  * longer than row_tokens are cut and counted; examples without a loss token are dropped
@@ -69,8 +69,9 @@ struct records {
 };
 
 /*
- * Appends the rows of a file to *records (zeroed before the first call). The tokenizer may
- * be NULL for token rows. On failure *records holds what was read before; deinit it.
+ * Appends the rows of a file to *records (zeroed before the first call). The tokenizer
+ * may be NULL for token rows. On failure *records holds what was read before; deinit
+ * it.
  */
 MUST_USE bool records_read_file(struct records *records, const char *path,
                                 const struct records_options *options,

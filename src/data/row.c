@@ -64,7 +64,7 @@ int32_t row_finish(struct row *row, size_t n)
     return n_targets;
 }
 
-/* --- text ---------------------------------------------------------------------------- */
+/* --- text ------------------------------------------------------------------------- */
 
 /* Exactly one BOS, and that one in front (C11). */
 static bool check_bos(const struct row *row, int32_t bos, struct error *err)
@@ -78,6 +78,9 @@ static bool check_bos(const struct row *row, int32_t bos, struct error *err)
     return true;
 }
 
+/* The ids are encoded behind BOS and in place; a BOS that the text itself begins with
+ * takes the place of ours. A token ends where the next one starts, so one on the border
+ * counts as response if it reaches beyond it. */
 bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const char *text,
                    size_t length, size_t border, bool has_loss_on_all,
                    bool ends_with_eos, struct error *err)
@@ -116,7 +119,7 @@ bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const cha
     return check_bos(row, bos, err);
 }
 
-/* --- tokens -------------------------------------------------------------------------- */
+/* --- tokens ----------------------------------------------------------------------- */
 
 /* The member as an array of n elements; *is_there says whether there is one. */
 static bool find_array(const json_t *object, const char *key, size_t n,
@@ -151,6 +154,7 @@ static bool element(const json_t *array, size_t i, const char *key, int64_t min,
     return true;
 }
 
+/* The members of a token row; NULL where one is not given. */
 struct token_arrays {
     const json_t *ids;
     const json_t *labels;
@@ -161,6 +165,7 @@ struct token_arrays {
     int64_t position_before; /* of the last token kept, -1 = none yet */
 };
 
+/* Finds the members and checks their lengths. */
 static bool find_arrays(const json_t *object, struct token_arrays *arrays,
                         struct error *err)
 {
@@ -183,8 +188,8 @@ static bool find_arrays(const json_t *object, struct token_arrays *arrays,
            find_array(object, "attention_mask", n, &arrays->mask, err);
 }
 
-/* Begins a document where the positions say so. Only their restarts matter: attention and
- * RoPE see differences of positions within a document. */
+/* Begins a document where the positions say so. Only their restarts matter: attention
+ * and RoPE see differences of positions within a document. */
 static bool take_position(struct row *row, struct token_arrays *arrays, size_t i,
                           struct error *err)
 {
@@ -206,6 +211,7 @@ static bool take_position(struct row *row, struct token_arrays *arrays, size_t i
     return true;
 }
 
+/* One element of each array; padding leaves no trace. */
 static bool take_token(struct row *row, struct token_arrays *arrays, size_t i,
                        struct error *err)
 {

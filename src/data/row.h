@@ -1,5 +1,6 @@
 /*
- * row - one row of input on its way to an example: growing arrays, reused from row to row.
+ * row - one row of input on its way to an example: growing arrays, reused from row to
+ * row.
  *
  * row_from_text and row_from_tokens fill it; records.c then copies it into its arena.
  */
@@ -33,15 +34,16 @@ void row_add(struct row *row, int32_t id, float weight);
 /* The next token begins a document. */
 void row_begin_document(struct row *row);
 
-/* Keeps the first n tokens and the documents that begin there; first tokens of documents
- * lose their weight, as nothing predicts them. Returns the number of targets. */
+/* Keeps the first n tokens and the documents that begin there; first tokens of
+ * documents lose their weight, as nothing predicts them. Returns the number of
+ * targets. */
 int32_t row_finish(struct row *row, size_t n);
 
 /*
- * A text whose response is text[border .. length). Tokens that hold a byte of it carry loss;
- * all tokens do where has_loss_on_all. BOS goes in front where the tokenizer adds one and
- * the text does not begin with it; another BOS inside is an error. With ends_with_eos EOS
- * follows (unless the text ends with it) and carries loss.
+ * A text whose response is text[border .. length). Tokens that hold a byte of it carry
+ * loss; all tokens do where has_loss_on_all. BOS goes in front where the tokenizer adds
+ * one and the text does not begin with it; another BOS inside is an error. With
+ * ends_with_eos EOS follows (unless the text ends with it) and carries loss.
  */
 MUST_USE bool row_from_text(struct row *row, const struct tokenizer *tokenizer,
                             const char *text, size_t length, size_t border,
@@ -49,10 +51,10 @@ MUST_USE bool row_from_text(struct row *row, const struct tokenizer *tokenizer,
                             struct error *err);
 
 /*
- * A token row: input_ids, and where they are there labels (-100 = no target, else the id
- * itself), position_ids (a restart begins a document), attention_mask (0 = padding, which
- * is left out), weight (of all targets of the row). Ids must be below n_vocabulary, unless
- * that is 0.
+ * A token row: input_ids, and where they are there labels (-100 = no target, else the
+ * id itself), position_ids (a restart begins a document), attention_mask (0 = padding,
+ * which is left out), weight (of all targets of the row). Ids must be below
+ * n_vocabulary, unless that is 0.
  */
 MUST_USE bool row_from_tokens(struct row *row, const json_t *object,
                               int32_t n_vocabulary, struct error *err);

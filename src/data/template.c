@@ -41,6 +41,7 @@ void template_destroy(struct template *owned_form)
     mem_free(owned_form);
 }
 
+/* The index of the field, which is entered if it is new. */
 static size_t field_index(struct template *form, const char *name, size_t length)
 {
     for (size_t i = 0; i < form->n_fields; i++) {
@@ -72,6 +73,8 @@ static void add_literal(struct template *form, struct str *literal, size_t line)
     }
 }
 
+/* Literals are collected until a field or the end of a line; so each part lies in one
+ * line. */
 static bool parse(struct template *form, const char *text, struct str *literal,
                   struct error *err)
 {
@@ -147,6 +150,7 @@ static bool is_left_out(const struct template *form, size_t from, size_t to,
     return has_field;
 }
 
+/* Line by line: a line is a run of parts with the same number. */
 void template_render(const struct template *form, const struct template_value *values,
                      struct str *out)
 {

@@ -20,6 +20,7 @@ void added_tokens_deinit(struct added_tokens *added)
     *added = (struct added_tokens){0};
 }
 
+/* Appends a node without children; its index. The array may move. */
 static uint32_t new_node(struct added_tokens *added, uint8_t byte)
 {
     if (added->n_nodes == 0) {
@@ -35,6 +36,7 @@ static uint32_t new_node(struct added_tokens *added, uint8_t byte)
     return (uint32_t)added->n_nodes++;
 }
 
+/* The child of `node` for this byte, 0 = none. */
 static uint32_t find_child(const struct added_tokens *added, uint32_t node,
                            uint8_t byte)
 {
@@ -68,6 +70,8 @@ void added_tokens_add(struct added_tokens *added, const char *text, size_t lengt
     added->n_tokens++;
 }
 
+/* From each place that may begin a token, down the trie as far as the text goes; the
+ * last end that was passed is the longest match. */
 size_t added_tokens_find(const struct added_tokens *added, const char *text,
                          size_t length, size_t from, int32_t *id, size_t *match_length)
 {

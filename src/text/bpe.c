@@ -1,16 +1,16 @@
 /*
  * bpe - merging, made fast in three exact ways.
  *
- * 1. Borders. If no merge at all joins a token that ends in character a to one that begins
- *    with b, then nothing ever merges across a border "a|b", so the two sides encode by
- *    themselves. In Gemma's vocabulary a letter before U+2581 is such a border: words come
- *    out as short pieces. The table over classes of characters errs on the side of "may
- *    be joined".
+ * 1. Borders. If no merge at all joins a token that ends in character a to one that
+ *    begins with b, then nothing ever merges across a border "a|b", so the two sides
+ *    encode by themselves. In Gemma's vocabulary a letter before U+2581 is such a
+ *    border: words come out as short pieces. The table over classes of characters errs
+ *    on the side of "may be joined".
  * 2. Whole pieces. Whether the text of a token encodes to just that token is found out
  *    once per token and remembered; most pieces of running text are then one lookup.
  *    Threads may race to find out: they store the same answer.
- * 3. Short pieces are merged by scanning a small array for the best pair; long ones (text
- *    without borders) with a heap over a linked list.
+ * 3. Short pieces are merged by scanning a small array for the best pair; long ones
+ *    (text without borders) with a heap over a linked list.
  */
 #include "text/bpe.h"
 
@@ -46,7 +46,8 @@ struct bpe_candidate {
     uint32_t right_length;
 };
 
-/* Length of the character at text[0 .. length), at least 1; broken bytes stand alone. */
+/* Length of the character at text[0 .. length), at least 1; broken bytes stand
+ * alone. */
 static size_t character_length(const char *text, size_t length)
 {
     if ((signed char)text[0] >= 0) {
@@ -56,6 +57,7 @@ static size_t character_length(const char *text, size_t length)
     return n > 0 ? (size_t)n : 1;
 }
 
+/* The class of the character text[0 .. length). */
 static int character_class(const char *text, size_t length)
 {
     if ((signed char)text[0] >= 0) {
@@ -65,7 +67,7 @@ static int character_class(const char *text, size_t length)
                                                                : CLASS_OTHER;
 }
 
-/* --- tables -------------------------------------------------------------------------- */
+/* --- tables ----------------------------------------------------------------------- */
 
 /* Marks every pair of neighbouring characters in the token. */
 static void mark_pairs_in(struct bpe *bpe, const char *text, size_t length)
@@ -144,6 +146,8 @@ static void mark_seams(struct bpe *bpe)
     mem_free(ends);
 }
 
+/* By score a merge may give any token, so any two neighbours inside any token may have
+ * been joined; by rank it is told by the merges themselves. */
 void bpe_prepare(struct bpe *bpe)
 {
     const struct vocabulary *vocabulary = bpe->vocabulary;
@@ -184,7 +188,7 @@ void bpe_work_deinit(struct bpe_work *work)
     *work = (struct bpe_work){0};
 }
 
-/* --- symbols ------------------------------------------------------------------------- */
+/* --- symbols ---------------------------------------------------------------------- */
 
 /* How the neighbours a b merge: their rank (MERGES_NO_RANK = not) and *merged. */
 static int32_t rank_of_pair(const struct bpe *bpe, const char *piece,
@@ -208,6 +212,7 @@ static int32_t rank_of_pair(const struct bpe *bpe, const char *piece,
     return bpe->rank_of_id[id];
 }
 
+/* Appends a symbol that is linked to its neighbours. */
 static void add_symbol(struct bpe_work *work, size_t *n, int32_t id, size_t from,
                        size_t length)
 {
@@ -227,6 +232,7 @@ static void add_symbol(struct bpe_work *work, size_t *n, int32_t id, size_t from
     ++*n;
 }
 
+/* Whether the character can be written in byte tokens. */
 static bool has_byte_ids(const struct bpe *bpe, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -268,7 +274,7 @@ static size_t make_symbols(const struct bpe *bpe, struct bpe_work *work,
     return n;
 }
 
-/* --- merging ------------------------------------------------------------------------- */
+/* --- merging ---------------------------------------------------------------------- */
 
 /* Merges symbols[0 .. n) in place, n <= SHORT_PIECE; returns how many are left. */
 static size_t merge_short(const struct bpe *bpe, const char *piece,
@@ -309,11 +315,13 @@ static size_t merge_short(const struct bpe *bpe, const char *piece,
     return n;
 }
 
+/* Lowest rank first, then leftmost. */
 static bool is_sooner(const struct bpe_candidate *a, const struct bpe_candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
 }
 
+/* A binary heap in an array. */
 static void heap_push(struct bpe_work *work, size_t *n, struct bpe_candidate candidate)
 {
     if (*n == work->heap_capacity) {
@@ -348,6 +356,7 @@ static struct bpe_candidate heap_pop(struct bpe_work *work, size_t *n)
     return top;
 }
 
+/* Enters the pair into the heap if it merges. */
 static void push_pair(const struct bpe *bpe, struct bpe_work *work, size_t *n_heap,
                       const char *piece, int32_t left, int32_t right)
 {
@@ -406,7 +415,7 @@ static size_t merge_piece(const struct bpe *bpe, struct bpe_work *work,
     return n;
 }
 
-/* --- words --------------------------------------------------------------------------- */
+/* --- words ------------------------------------------------------------------------ */
 
 /* Whether the text of token id, which is this piece, encodes to just that token. */
 static bool is_whole(const struct bpe *bpe, struct bpe_work *work, const char *piece,
@@ -425,6 +434,8 @@ static bool is_whole(const struct bpe *bpe, struct bpe_work *work, const char *p
     return is_yes;
 }
 
+/* A piece is one token if there is one that encodes to itself, else what merging
+ * leaves; symbols without a token (by score only) come out as bytes. */
 static void encode_piece(const struct bpe *bpe, struct bpe_work *work, const char *word,
                          size_t from, size_t length, bpe_emit_fn emit, void *context)
 {
@@ -454,6 +465,7 @@ static void encode_piece(const struct bpe *bpe, struct bpe_work *work, const cha
     }
 }
 
+/* Cuts the word at the borders that nothing crosses. */
 void bpe_encode(const struct bpe *bpe, struct bpe_work *work, const char *word,
                 size_t length, bpe_emit_fn emit, void *context)
 {

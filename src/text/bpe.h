@@ -2,8 +2,8 @@
  * bpe - byte-pair encoding: a word to the ids that its merges leave.
  *
  * The word begins as its characters; again and again the pair of neighbours that merges
- * first is joined, the leftmost one where two are equal, until no pair merges. There are
- * two kinds of order:
+ * first is joined, the leftmost one where two are equal, until no pair merges. There
+ * are two kinds of order:
  *
  * - by rank: the pairs of the file's merge list (Hugging Face);
  * - by score: any two neighbours whose joined text is a token, highest score first
@@ -64,8 +64,8 @@ typedef void (*bpe_emit_fn)(void *context, int32_t id, size_t from);
 void bpe_prepare(struct bpe *bpe);
 void bpe_deinit(struct bpe *bpe); /* takes a zeroed one */
 
-/* Encodes word[0 .. length), length under 2^31. Any number of threads, each with its own
- * work. */
+/* Encodes word[0 .. length), length under 2^31. Any number of threads, each with its
+ * own work. */
 void bpe_encode(const struct bpe *bpe, struct bpe_work *work, const char *word,
                 size_t length, bpe_emit_fn emit, void *context);
 void bpe_work_deinit(struct bpe_work *work);

@@ -19,6 +19,7 @@ void decoder_deinit(struct decoder *decoder)
     *decoder = (struct decoder){0};
 }
 
+/* Appends a step with copies of its strings. */
 static struct decoder_step *add_step(struct decoder *decoder, enum decoder_kind kind,
                                      const char *pattern, const char *content)
 {
@@ -83,6 +84,8 @@ static void replace(const struct decoder_step *step, struct str *out, size_t fro
     keep(out, from, end, out->length - end);
 }
 
+/* Counts what goes from either end, at most start and stop times, then keeps the
+ * middle. */
 static void strip(const struct decoder_step *step, struct str *out, size_t from)
 {
     const size_t n = strlen(step->content);
@@ -103,6 +106,7 @@ static void strip(const struct decoder_step *step, struct str *out, size_t from)
     keep(out, from, begin, end - begin);
 }
 
+/* One step on out[from ..), which is one token or, after Fuse, the whole text. */
 static void run_step(const struct decoder_step *step, struct str *out, size_t from)
 {
     if (out->length == from) {

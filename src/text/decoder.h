@@ -39,8 +39,8 @@ void decoder_add(struct decoder *decoder, enum decoder_kind kind, const char *pa
 void decoder_add_strip(struct decoder *decoder, const char *content, int64_t start,
                        int64_t stop);
 
-/* Appends a token's text to *out; call decoder_finish after the last one with the length
- * that *out had before the first. */
+/* Appends a token's text to *out; call decoder_finish after the last one with the
+ * length that *out had before the first. */
 void decoder_token(const struct decoder *decoder, const char *text, size_t length,
                    struct str *out);
 void decoder_finish(const struct decoder *decoder, struct str *out, size_t from);

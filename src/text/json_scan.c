@@ -16,6 +16,8 @@ struct json_scan json_scan_view(const char *text, size_t length, const char *whe
         .text = text, .length = length, .where = where, .is_first = true};
 }
 
+/* Cut at the end of the value but not at its start: positions stay those of the
+ * file. */
 struct json_scan json_scan_within(const struct json_scan *scan,
                                   struct json_scan_extent extent)
 {
@@ -27,6 +29,7 @@ struct json_scan json_scan_within(const struct json_scan *scan,
     return inner;
 }
 
+/* Lines are counted only now: no walk pays for messages it does not need. */
 bool json_scan_fail(const struct json_scan *scan, struct error *err, const char *format,
                     ...)
 {
@@ -47,6 +50,7 @@ bool json_scan_fail(const struct json_scan *scan, struct error *err, const char 
                      scan->position - line_from + 1, message);
 }
 
+/* Passes over white space only. */
 char json_scan_peek(struct json_scan *scan)
 {
     while (scan->position < scan->length) {
@@ -75,6 +79,7 @@ bool json_scan_open(struct json_scan *scan, char open, struct error *err)
     return expect(scan, open, err);
 }
 
+/* Besides the comma this checks that a value follows: "[1,]" and "[,1]" fail here. */
 bool json_scan_next(struct json_scan *scan, char close, bool *has_more,
                     struct error *err)
 {
@@ -97,8 +102,9 @@ bool json_scan_next(struct json_scan *scan, char close, bool *has_more,
     return true;
 }
 
-/* --- strings ------------------------------------------------------------------------- */
+/* --- strings ---------------------------------------------------------------------- */
 
+/* Four hex digits. */
 static bool hex4(struct json_scan *scan, uint32_t *value, struct error *err)
 {
     *value = 0;
@@ -120,6 +126,7 @@ static bool hex4(struct json_scan *scan, uint32_t *value, struct error *err)
     return true;
 }
 
+/* Appends a code point as UTF-8. */
 static void add_code_point(struct str *out, uint32_t code)
 {
     char bytes[4];
@@ -211,6 +218,7 @@ static bool plain_run(struct json_scan *scan, size_t at, size_t *end, struct err
     return true;
 }
 
+/* Runs of plain characters are copied as they are, escapes one by one. */
 bool json_scan_string(struct json_scan *scan, struct str *out, struct error *err)
 {
     str_clear(out);
@@ -243,6 +251,7 @@ bool json_scan_key(struct json_scan *scan, struct str *out, struct error *err)
     return json_scan_string(scan, out, err) && expect(scan, ':', err);
 }
 
+/* At most 18 digits, so that no value overflows. */
 bool json_scan_integer(struct json_scan *scan, int64_t *value, struct error *err)
 {
     bool is_negative = json_scan_peek(scan) == '-';
@@ -269,7 +278,7 @@ bool json_scan_integer(struct json_scan *scan, int64_t *value, struct error *err
     return true;
 }
 
-/* --- passing over -------------------------------------------------------------------- */
+/* --- passing over ----------------------------------------------------------------- */
 
 /* Passes over a string without looking into it; it is checked when it is read. */
 static bool skip_string(struct json_scan *scan, struct error *err)
@@ -285,6 +294,7 @@ static bool skip_string(struct json_scan *scan, struct error *err)
     return json_scan_fail(scan, err, "a string does not end");
 }
 
+/* A number, true, false or null: it is looked at where it is read. */
 static void skip_plain(struct json_scan *scan)
 {
     while (scan->position < scan->length &&
@@ -293,6 +303,7 @@ static void skip_plain(struct json_scan *scan)
     }
 }
 
+/* Keeps count of brackets only; what lies inside is checked when it is read. */
 bool json_scan_skip(struct json_scan *scan, struct json_scan_extent *extent,
                     struct error *err)
 {

@@ -10,7 +10,8 @@
  *     for (;;) {
  *         if (!json_scan_next(&scan, '}', &has_more, err)) return false;
  *         if (!has_more) break;
- *         if (!json_scan_key(&scan, &key, err) || !json_scan_skip(&scan, &value, err)) ...
+ *         if (!json_scan_key(&scan, &key, err)) return false;
+ *         if (!json_scan_skip(&scan, &value, err)) return false;
  *     }
  *
  * Errors name file, line and column.
@@ -56,8 +57,8 @@ MUST_USE bool json_scan_open(struct json_scan *scan, char open, struct error *er
 MUST_USE bool json_scan_next(struct json_scan *scan, char close, bool *has_more,
                              struct error *err);
 
-/* A string, unescaped, into *out (cleared first); _key also takes the colon. A NUL inside
- * is allowed: out->length tells. */
+/* A string, unescaped, into *out (cleared first); _key also takes the colon. A NUL
+ * inside is allowed: out->length tells. */
 MUST_USE bool json_scan_string(struct json_scan *scan, struct str *out,
                                struct error *err);
 MUST_USE bool json_scan_key(struct json_scan *scan, struct str *out, struct error *err);

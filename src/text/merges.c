@@ -11,6 +11,7 @@ void merges_deinit(struct merges *merges)
     *merges = (struct merges){0};
 }
 
+/* The slot of this pair, or the empty one where it would go. */
 static size_t find_slot(const struct merges *merges, int32_t left, int32_t right)
 {
     const size_t mask = merges->n_slots - 1;
@@ -26,6 +27,7 @@ static size_t find_slot(const struct merges *merges, int32_t left, int32_t right
     return i;
 }
 
+/* Twice the slots, everything entered again. */
 static void grow(struct merges *merges)
 {
     const struct merges old = *merges;

@@ -1,8 +1,8 @@
 /*
  * merges - which two tokens merge into which, and how early.
  *
- * A lookup table over pairs of ids. The rank is the place in the file's list: lower merges
- * first.
+ * A lookup table over pairs of ids. The rank is the place in the file's list: lower
+ * merges first.
  */
 #ifndef TEXT_MERGES_H
 #define TEXT_MERGES_H

@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 
+/* Strings are copies, ended with NUL; a pattern cannot hold one. */
 struct normalizer_step {
     enum normalizer_kind kind;
     char *pattern;
@@ -48,6 +49,7 @@ void normalizer_text_deinit(struct normalizer_text *text)
     *text = (struct normalizer_text){0};
 }
 
+/* Room for so many more bytes. */
 static void reserve(struct normalizer_text *text, size_t more)
 {
     if (text->capacity - text->n >= more) {
@@ -85,6 +87,8 @@ static void add_copy(struct normalizer_text *out, const struct normalizer_text *
     out->n += to - from;
 }
 
+/* One step from `in` to `out`. A prefix comes from the first byte of the text, what
+ * replaces a match from the first byte of the match. */
 static void run_step(const struct normalizer_step *step,
                      const struct normalizer_text *in, struct normalizer_text *out)
 {
@@ -114,6 +118,7 @@ static void run_step(const struct normalizer_step *step,
     add_copy(out, in, from, in->n);
 }
 
+/* Text and origins start as copies; then each step swaps the two buffers. */
 void normalizer_run(const struct normalizer *normalizer, const char *text,
                     size_t length, struct normalizer_text *out,
                     struct normalizer_text *spare)

@@ -1,9 +1,9 @@
 /*
- * normalizer - what is done to the text before it is cut into words: literal replacements
- * and a prefix.
+ * normalizer - what is done to the text before it is cut into words: literal
+ * replacements and a prefix.
  *
- * Every byte of the result knows the byte of the source that it comes from, so that tokens
- * can be traced back to the text.
+ * Every byte of the result knows the byte of the source that it comes from, so that
+ * tokens can be traced back to the text.
  */
 #ifndef TEXT_NORMALIZER_H
 #define TEXT_NORMALIZER_H
@@ -28,8 +28,8 @@ struct normalizer_text {
 
 void normalizer_deinit(struct normalizer *normalizer); /* takes a zeroed one */
 
-/* REPLACE: each `pattern` (not empty) becomes `content`. PREPEND: `content` goes in front
- * of a text that is not empty; `pattern` is not used. */
+/* REPLACE: each `pattern` (not empty) becomes `content`. PREPEND: `content` goes in
+ * front of a text that is not empty; `pattern` is not used. */
 void normalizer_add(struct normalizer *normalizer, enum normalizer_kind kind,
                     const char *pattern, const char *content);
 

@@ -114,13 +114,15 @@ static void add_words(const struct splitter_step *step,
     }
 }
 
-/* Nothing to cut: by far the most frequent case, as Gemma's normaliser leaves no space. */
+/* Nothing to cut: by far the most frequent case, as Gemma's normaliser leaves no
+ * space. */
 static bool is_idle(const struct splitter_step *step, const char *text, size_t length)
 {
     return memmem(text, length, step->pattern, step->pattern_length) == NULL &&
            !(step->is_inverted && step->behavior == SPLITTER_REMOVED);
 }
 
+/* Each step cuts every word that the one before left. */
 void splitter_run(const struct splitter *splitter, const char *text, size_t length,
                   struct splitter_spans *out, struct splitter_spans *spare)
 {

@@ -37,8 +37,8 @@ struct splitter_spans {
 
 void splitter_deinit(struct splitter *splitter); /* takes a zeroed one */
 
-/* With is_inverted the separators are what stands between the matches of `pattern`, which
- * is not empty. */
+/* With is_inverted the separators are what stands between the matches of `pattern`,
+ * which is not empty. */
 void splitter_add(struct splitter *splitter, const char *pattern,
                   enum splitter_behavior behavior, bool is_inverted);
 

@@ -17,6 +17,7 @@ void token_list_clear(struct token_list *list)
     list->n = 0;
 }
 
+/* Doubles both arrays. */
 static void grow(struct token_list *list)
 {
     const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "text/tokenizer_parts.h"
 
+/* Zeroed, without special tokens. */
 static struct tokenizer *new_tokenizer(void)
 {
     struct tokenizer *tokenizer = mem_alloc(sizeof(*tokenizer));
@@ -74,7 +75,7 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     mem_free(tokenizer);
 }
 
-/* --- encoding ------------------------------------------------------------------------ */
+/* --- encoding --------------------------------------------------------------------- */
 
 /* Scratch of one call, and where the current word lies. */
 struct encoding {
@@ -89,6 +90,7 @@ struct encoding {
     size_t word_from;    /* of the word in the normalised segment */
 };
 
+/* A token of the current word: its place goes back through normaliser and segment. */
 static void emit(void *context, int32_t id, size_t from)
 {
     struct encoding *encoding = context;
@@ -136,6 +138,8 @@ static void encode_segment(struct encoding *encoding, const char *text, size_t l
     }
 }
 
+/* Added tokens split the text into segments; between two of them everything else
+ * happens. */
 void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                       size_t length, bool add_special, struct token_list *out)
 {
@@ -167,7 +171,7 @@ void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
     bpe_work_deinit(&encoding.work);
 }
 
-/* --- the rest ------------------------------------------------------------------------ */
+/* --- the rest --------------------------------------------------------------------- */
 
 void tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
                       bool skip_special, struct str *out)

@@ -1,10 +1,10 @@
 /*
  * tokenizer_gguf - the "llama" vocabulary of a GGUF file, as llama.cpp uses it.
  *
- * Pieces have scores; any two neighbours merge whose joined text is a piece. Control and
- * user-defined pieces are found in the raw text first. Space becomes U+2581 in what is
- * left; some user-defined pieces hold real spaces (Gemma's runs of two and more), and these
- * match before that.
+ * Pieces have scores; any two neighbours merge whose joined text is a piece. Control
+ * and user-defined pieces are found in the raw text first. Space becomes U+2581 in what
+ * is left; some user-defined pieces hold real spaces (Gemma's runs of two and more),
+ * and these match before that.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -48,6 +48,7 @@ static bool optional_id(const struct gguf *gguf, const char *key, int64_t fallba
     return true;
 }
 
+/* Enters the texts; those that are matched in raw text go into the trie as well. */
 static bool add_pieces(struct tokenizer *tokenizer, const struct gguf_text *texts,
                        const int32_t *types, size_t n, struct error *err)
 {
@@ -75,6 +76,7 @@ struct scored {
     int32_t id;
 };
 
+/* Highest score first. */
 static int by_score(const void *a, const void *b)
 {
     const struct scored *x = a;
@@ -111,6 +113,7 @@ static bool rank_scores(struct tokenizer *tokenizer, const float *scores, size_t
     return is_finite;
 }
 
+/* Only "llama": other models merge by a list that such a file may not even hold. */
 static bool check_model(const struct gguf *gguf, struct error *err)
 {
     const char *model = gguf_string(gguf, "tokenizer.ggml.model", err);
@@ -126,6 +129,7 @@ static bool check_model(const struct gguf *gguf, struct error *err)
     return true;
 }
 
+/* Texts, scores and types, of equal counts. */
 static bool read_vocabulary(struct tokenizer *tokenizer, const struct gguf *gguf,
                             struct error *err)
 {
@@ -174,6 +178,7 @@ static void add_space_rules(struct tokenizer *tokenizer, bool has_space_prefix)
     }
 }
 
+/* Defaults of missing keys are those of llama.cpp for this model. */
 bool tokenizer_gguf_read(struct tokenizer *tokenizer, const struct gguf *gguf,
                          struct error *err)
 {

@@ -34,8 +34,8 @@ struct tokenizer {
     int32_t pad;
 };
 
-/* Fills a zeroed tokenizer but for the derived tables. On failure the caller destroys it.
- * config_path may be NULL. */
+/* Fills a zeroed tokenizer but for the derived tables. On failure the caller destroys
+ * it. config_path may be NULL. */
 MUST_USE bool tokenizer_json_read(struct tokenizer *tokenizer, const char *path,
                                   const char *config_path, struct error *err);
 MUST_USE bool tokenizer_json_parse(struct tokenizer *tokenizer, const char *text,

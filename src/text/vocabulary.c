@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+/* What stands before each text in the block. */
 struct vocabulary_record {
     int32_t id;
     uint32_t length; /* of the text that follows, without the NUL */
@@ -27,6 +28,7 @@ void vocabulary_deinit(struct vocabulary *vocabulary)
     *vocabulary = (struct vocabulary){0};
 }
 
+/* Spreads every bit over the word, as in the finishers of common hash functions. */
 static uint64_t mix(uint64_t a)
 {
     a ^= a >> 32;
@@ -35,6 +37,9 @@ static uint64_t mix(uint64_t a)
     return a;
 }
 
+/* Eight bytes at a time; the rest, up to seven, is read as two overlapping words, so
+ * that nothing beyond the text is touched. Depends on the machine's byte order, which
+ * does not matter, as no hash is ever stored. */
 static uint32_t hash_text(const char *text, size_t length)
 {
     uint64_t hash = 0x243f6a8885a308d3u ^ length;
@@ -236,6 +241,7 @@ int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)
     return vocabulary_find_model(vocabulary, text, (size_t)length);
 }
 
+/* The value of a hex digit, -1 = it is none. */
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9') {

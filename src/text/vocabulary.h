@@ -1,8 +1,8 @@
 /*
  * vocabulary - token texts and ids, both ways.
  *
- * Texts lie one behind the other in one block; an open-addressing table finds the id of a
- * text. Lookups of a filled vocabulary may come from any thread.
+ * Texts lie one behind the other in one block; an open-addressing table finds the id of
+ * a text. Lookups of a filled vocabulary may come from any thread.
  */
 #ifndef TEXT_VOCABULARY_H
 #define TEXT_VOCABULARY_H

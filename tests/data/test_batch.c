@@ -41,8 +41,8 @@ static const struct example example_b = {.ids = ids_b,
         assert_memory_equal((array), wanted, sizeof(wanted)); \
     } while (0)
 
-/* C16, C17: positions restart, each token sees its own document only. D1, C23: counters of
- * targets and of real tokens leave the padding out. */
+/* C16, C17: positions restart, each token sees its own document only. D1, C23: counters
+ * of targets and of real tokens leave the padding out. */
 static void documents_share_a_row(void **state)
 {
     (void)state;

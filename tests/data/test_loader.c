@@ -78,8 +78,8 @@ static void add_order(struct order *order, const struct batch *batch)
     }
 }
 
-/* C22: every example exactly once in each epoch, whatever the sizes. D1, C23: the counters
- * of the batches add up to those of the records. */
+/* C22: every example exactly once in each epoch, whatever the sizes. D1, C23: the
+ * counters of the batches add up to those of the records. */
 static void every_example_once_per_epoch(void **state)
 {
     (void)state;
@@ -228,7 +228,8 @@ static void missing_rows(void **state)
     records_deinit(&records);
 }
 
-/* C24: after a seek to any step's position the order is that of the uninterrupted run. */
+/* C24: after a seek to any step's position the order is that of the uninterrupted
+ * run. */
 static void seeking(void **state)
 {
     (void)state;

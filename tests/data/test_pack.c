@@ -15,8 +15,8 @@
 #include "base/random.h"
 #include "data/pack.h"
 
-/* Every example exactly once (C22), no row empty or too full. Returns the share of slots
- * that hold tokens. */
+/* Every example exactly once (C22), no row empty or too full. Returns the share of
+ * slots that hold tokens. */
 static double check_plan(const struct pack_plan *plan, const int32_t *lengths,
                          int64_t n, int32_t row_tokens)
 {

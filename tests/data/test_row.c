@@ -69,7 +69,8 @@ static void loss_on_the_response(void **state)
     assert_text_row(tokenizer, "What\n", "", false, true, "<bos>|What|\n|[<eos>]");
     assert_text_row(tokenizer, "", "a", false, false, "<bos>|[a]");
     assert_text_row(tokenizer, "", "", false, false, "<bos>");
-    /* The whole text is encoded: the token on the border holds both sides, with loss. */
+    /* The whole text is encoded: the token on the border holds both sides, with
+     * loss. */
     assert_text_row(tokenizer, "What ", "is", false, false,
                     "<bos>|What|[\xe2\x96\x81is]");
     assert_text_row(tokenizer, "W\n", "\n", false, false, "<bos>|W|[\n\n]");

@@ -44,12 +44,13 @@ int32_t tokenizer_build_added(struct tokenizer_build *build, const char *text,
 /* The whole file. */
 void tokenizer_build_json(const struct tokenizer_build *build, struct str *json);
 
-/* The tokenizer (config: text of tokenizer_config.json or NULL); the build is done with. A
- * failure ends the test program. */
+/* The tokenizer (config: text of tokenizer_config.json or NULL); the build is done
+ * with. A failure ends the test program. */
 struct tokenizer *tokenizer_build_finish(struct tokenizer_build *build,
                                          const char *config);
 
-/* Printable ASCII, some merges, "\n" and "\n\n" as added tokens, "<turn>" a special one. */
+/* Printable ASCII, some merges, "\n" and "\n\n" as added tokens, "<turn>" a special
+ * one. */
 struct tokenizer *tokenizer_build_small(void);
 
 #endif

@@ -140,7 +140,7 @@ static void end_world(struct world *world)
     vocabulary_deinit(&world->vocabulary);
 }
 
-/* --- the plain version --------------------------------------------------------------- */
+/* --- the plain version ------------------------------------------------------------ */
 
 struct plain {
     int32_t id[4000];
@@ -228,7 +228,7 @@ static void plain_encode(const struct world *world, const char *text, size_t len
     }
 }
 
-/* --- tests --------------------------------------------------------------------------- */
+/* --- tests ------------------------------------------------------------------------ */
 
 static void collect(void *context, int32_t id, size_t from)
 {
@@ -366,7 +366,8 @@ static void unknown_characters(void **state)
     end_world(&world);
 }
 
-/* With ignores_merges a word that is a token stays whole even where no merges build it. */
+/* With ignores_merges a word that is a token stays whole even where no merges build
+ * it. */
 static void whole_words_ignore_merges(void **state)
 {
     (void)state;

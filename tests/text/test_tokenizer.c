@@ -1,6 +1,6 @@
 /*
- * The stages together on a small vocabulary shaped like Gemma's; threads; the real one, when
- * it is there, against the golden vectors.
+ * The stages together on a small vocabulary shaped like Gemma's; threads; the real one,
+ * when it is there, against the golden vectors.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -193,7 +193,7 @@ static void threads_share_a_tokenizer(void **state)
     tokenizer_destroy(tokenizer);
 }
 
-/* --- the real vocabulary ------------------------------------------------------------- */
+/* --- the real vocabulary ---------------------------------------------------------- */
 
 static void check_vector(const struct tokenizer *tokenizer, const json_t *vector,
                          bool is_llama)
@@ -233,8 +233,8 @@ static void check_vectors(const struct tokenizer *tokenizer, bool is_llama)
     json_decref(file);
 }
 
-/* LATHE_TEST_TOKENIZER is a folder with Gemma 3's tokenizer.json, which is not part of the
- * project (Gemma terms of use). */
+/* LATHE_TEST_TOKENIZER is a folder with Gemma 3's tokenizer.json, which is not part of
+ * the project (Gemma terms of use). */
 static void golden_vectors_from_tokenizer_json(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
 /*
- * A small "llama" vocabulary: merging by score, real spaces in user-defined pieces, prefixes;
- * and what is refused.
+ * A small "llama" vocabulary: merging by score, real spaces in user-defined pieces,
+ * prefixes; and what is refused.
  */
 #include <setjmp.h>
 #include <stdarg.h>
