@@ -8,6 +8,7 @@
 #include <assert.h>
 
 #include "graph/build.h"
+#include "graph/define_attention.h"
 #include "graph/define_rules.h"
 #include "graph/grad.h"
 
@@ -96,6 +97,10 @@ void define_op(enum op op, struct define *define)
 {
     ASSERT(define->n_outputs ==
            define_n_outputs(op, define->n_inputs, define->attributes));
+    if (op == OP_ATTENTION_GRAD && define->is_tiled) {
+        define_attention_tiled_grad(define);
+        return;
+    }
     if (op_kind(op) == OP_KIND_GRADIENT) {
         define_gradient(op, define);
         return;

@@ -1,73 +1,78 @@
 /*
- * define_loss_head - what the loss head means: all logits at once, [C, V], and the gradient
- * written out by hand, for an upstream gradient of 1.
+ * define_loss_head - what the loss head means, with the gradient written out by hand for an
+ * upstream gradient of 1.
  *
  *     z = cap tanh(h . table^T / cap)      dz = (softmax(z) - onehot(target)) weight
  *     loss = log sum exp z - z[target]     dh = dz (1 - (z / cap)^2) . table
  *
- * Where the table is split by vocabulary, maximum, sum and target logit are combined over
- * that axis, and the gradient of the hidden rows is partial there.
+ * All logits at once, [C, V]; or, in the tiled form, a part of the vocabulary after the
+ * other: once for log-sum-exp and target logit, once more for the gradients. Where the
+ * table is split by vocabulary, maximum, sum and target logit are combined over that axis
+ * (its parts are smaller, so there is no tiled form), and the gradient of the hidden rows
+ * is partial there.
  */
 #include "graph/build.h"
 #include "graph/define_rules.h"
 
 enum { HIDDEN, TABLE, LOSS_ROWS, TARGETS, WEIGHT, ACC, KEEP };
 
-/* Softmax statistics of logits z [C, V]. */
-struct statistics {
-    struct value *exponentials; /* [C, V] exp(z - max) */
-    struct value *sum;          /* [C] */
-    struct value *lse;          /* [C] */
-};
+/* Logits of one part of the tiled form: 16 MiB in f32. */
+enum { PART_ELEMENTS = 1 << 22 };
 
 static const int row_axis = 0, vocabulary_axis = 1;
 
-/* [C] over axes where the vocabulary is split: what the ranks hold, combined. */
-static struct value *combine(struct graph *graph, struct value *x,
-                             const struct value *logits, enum reduce_kind reduce)
+/* h [C, D] . table [v, D]^T, capped: [C, v]. */
+static struct value *logits(struct graph *graph, struct value *h, struct value *table,
+                            double cap)
 {
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        const struct place place = logits->type.placement.axis[axis];
-        if (place.kind == PLACE_SPLIT && place.dim == vocabulary_axis) {
-            x = build_all_reduce(graph, x, (enum mesh_axis)axis, reduce);
-        }
+    const enum dtype math = define_math_dtype(h->type.dtype);
+    struct value *z = build_matmul(graph, h, table, false, true, math);
+    if (cap > 0.0) {
+        z = build_scale(graph, build_tanh(graph, build_scale(graph, z, 1.0 / cap)),
+                        cap);
     }
-    return x;
+    return z;
 }
 
-static struct statistics statistics_of(struct graph *graph, struct value *z)
+/* exp(z - shift), shift per row. */
+static struct value *shifted_exp(struct graph *graph, struct value *z,
+                                 struct value *shift)
 {
-    struct statistics s;
-    struct value *top = build_reduce_max(graph, z, 1, &vocabulary_axis);
-    top = combine(graph, top, z, REDUCE_MAX);
-    s.exponentials =
-        build_exp(graph, build_sub(graph, z, define_spread(graph, top, z, &row_axis)));
-    s.sum = combine(graph, build_reduce_sum(graph, s.exponentials, 1, &vocabulary_axis),
-                    z, REDUCE_SUM);
-    s.lse = build_add(graph, top, build_log(graph, s.sum));
-    return s;
+    return build_exp(graph,
+                     build_sub(graph, z, define_spread(graph, shift, z, &row_axis)));
 }
 
-/* bool [C, V]: column v is the target of row c; counts over the whole vocabulary. */
+/* bool [C, v]: the column is the target of the row. Columns count over the whole
+ * vocabulary, from `first` (i32 scalar; NULL: 0). */
 static struct value *target_mask(struct graph *graph, const struct value *z,
-                                 struct value *targets)
+                                 struct value *targets, struct value *first)
 {
     struct type type = z->type;
     type.dtype = DTYPE_I32;
     struct value *column = build_iota(graph, type, vocabulary_axis);
+    if (first != NULL) {
+        column = build_add(graph, column, first);
+    }
     return build_compare(graph, COMPARE_EQ, column,
                          define_spread(graph, targets, z, &row_axis));
 }
 
-/* d loss_sum / d raw logits [C, V]. */
+/* z of the target where this part of the vocabulary holds it, else 0: [C]. */
+static struct value *target_logit(struct graph *graph, struct value *z,
+                                  struct value *is_target)
+{
+    struct value *zero = build_scalar(graph, z->type.dtype, 0.0);
+    return build_reduce_sum(graph, build_select(graph, is_target, z, zero), 1,
+                            &vocabulary_axis);
+}
+
+/* d loss_sum / d raw logits [C, v]. */
 static struct value *logit_gradient(struct graph *graph, struct value *z,
-                                    const struct statistics *s, struct value *is_target,
+                                    struct value *lse, struct value *is_target,
                                     struct value *weight, double cap)
 {
-    const enum dtype dtype = z->type.dtype;
-    struct value *p =
-        build_div(graph, s->exponentials, define_spread(graph, s->sum, z, &row_axis));
-    struct value *dz = build_sub(graph, p, build_cast(graph, is_target, dtype));
+    struct value *dz = build_sub(graph, shifted_exp(graph, z, lse),
+                                 build_cast(graph, is_target, z->type.dtype));
     dz = build_mul(graph, dz, define_spread(graph, weight, z, &row_axis));
     if (cap > 0.0) {
         struct value *t = build_scale(graph, z, 1.0 / cap);
@@ -78,42 +83,240 @@ static struct value *logit_gradient(struct graph *graph, struct value *z,
     return dz;
 }
 
-/* Placement of the gradient of rows that `dh` [C, D] is added to: split as they are, and
- * partial where dh is a part of the sum. */
-static struct placement scattered(const struct value *hidden, const struct value *dh)
-{
-    struct placement placement = hidden->type.placement;
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        if (placement.axis[axis].kind == PLACE_SAME &&
-            dh->type.placement.axis[axis].kind != PLACE_SAME) {
-            placement =
-                placement_with(placement, (enum mesh_axis)axis, PLACE_PARTIAL, 0);
-        }
-    }
-    return placement;
-}
-
-static void define_gradients(struct define *define, struct value *h, struct value *dz)
+/* Outputs 0 to 2. Rows of weight 0 are not looked at: whatever they hold, they give
+ * zeros. */
+static void define_losses(struct define *define, struct value *weight,
+                          struct value *lse, struct value *at_target)
 {
     struct graph *graph = define->graph;
-    struct value *hidden = define->inputs[HIDDEN];
-    struct value *table = define->inputs[TABLE];
-    dz = define_cast(graph, dz, hidden->type.dtype);
+    struct value *zero = build_scalar(graph, weight->type.dtype, 0.0);
+    struct value *counts = build_compare(graph, COMPARE_NE, weight, zero);
+    struct value *loss =
+        build_select(graph, counts, build_sub(graph, lse, at_target), zero);
+    struct value *weighted = build_mul(graph, define_cast(graph, loss, DTYPE_F64),
+                                       define_cast(graph, weight, DTYPE_F64));
+    define->outputs[0] = build_reduce_sum(graph, weighted, 1, &row_axis);
+    define->outputs[1] = loss;
+    define->outputs[2] = build_select(graph, counts, lse, zero);
+}
 
-    struct value *dh = build_matmul(graph, dz, table, false, false, hidden->type.dtype);
-    struct type type = hidden->type;
-    type.placement = scattered(hidden, dh);
+/* Output 3: rows dh [C, D] added where they came from; partial where dh is a part of the
+ * sum. */
+static void define_hidden_gradient(struct define *define, struct value *dh)
+{
+    struct graph *graph = define->graph;
+    struct type type = define->inputs[HIDDEN]->type;
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        if (type.placement.axis[axis].kind == PLACE_SAME &&
+            dh->type.placement.axis[axis].kind != PLACE_SAME) {
+            type.placement =
+                placement_with(type.placement, (enum mesh_axis)axis, PLACE_PARTIAL, 0);
+        }
+    }
     define->outputs[3] =
         build_scatter_add_rows(graph, build_constant(graph, type, 0.0),
                                define->inputs[LOSS_ROWS], dh, NULL, -1);
+}
 
-    const enum dtype math = define_math_dtype(hidden->type.dtype);
+/* ---- all at once ---- */
+
+/* [C] over axes where the vocabulary is split: what the ranks hold, combined. */
+static struct value *combine(struct graph *graph, struct value *x,
+                             const struct value *z, enum reduce_kind reduce)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        const struct place place = z->type.placement.axis[axis];
+        if (place.kind == PLACE_SPLIT && place.dim == vocabulary_axis) {
+            x = build_all_reduce(graph, x, (enum mesh_axis)axis, reduce);
+        }
+    }
+    return x;
+}
+
+static void define_whole(struct define *define, struct value *h, struct value *weight)
+{
+    struct graph *graph = define->graph;
+    struct value *table = define->inputs[TABLE];
+    const double cap = define->attributes->value;
+    struct value *z = logits(graph, h, table, cap); /* [C, V] */
+    struct value *top = build_reduce_max(graph, z, 1, &vocabulary_axis);
+    top = combine(graph, top, z, REDUCE_MAX);
+    struct value *sum =
+        build_reduce_sum(graph, shifted_exp(graph, z, top), 1, &vocabulary_axis);
+    sum = combine(graph, sum, z, REDUCE_SUM);
+    struct value *lse = build_add(graph, top, build_log(graph, sum));
+    struct value *is_target = target_mask(graph, z, define->inputs[TARGETS], NULL);
+    define_losses(define, weight, lse,
+                  combine(graph, target_logit(graph, z, is_target), z, REDUCE_SUM));
+    if (!define->attributes->with_gradient) {
+        return;
+    }
+    struct value *dz = logit_gradient(graph, z, lse, is_target, weight, cap);
+    dz = define_cast(graph, dz, h->type.dtype);
+    define_hidden_gradient(define,
+                           build_matmul(graph, dz, table, false, false, h->type.dtype));
+    struct value *keep = define->n_inputs > KEEP ? define->inputs[KEEP] : NULL;
+    define->outputs[4] =
+        define->n_inputs > ACC
+            ? build_matmul_into(graph, dz, h, true, false, define->inputs[ACC], keep)
+            : build_matmul(graph, dz, h, true, false, weight->type.dtype);
+}
+
+/* ---- a part of the vocabulary after the other ---- */
+
+/* Into how many equal parts to cut the vocabulary, at least 2; 0: it cannot be. */
+static int64_t n_parts_of(const struct value *table, int64_t C)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        const struct place place = table->type.placement.axis[axis];
+        if (place.kind == PLACE_SPLIT && place.dim == 0) {
+            return 0;
+        }
+    }
+    const int64_t V = table->type.shape.dim[0];
+    for (int64_t n = 2; n < V; n++) {
+        if (V % n == 0 && V / n * C <= PART_ELEMENTS) {
+            return n;
+        }
+    }
+    return 0;
+}
+
+/* One part as the body of a loop sees it. */
+struct part {
+    struct graph *graph;
+    struct value *first; /* number of its first column */
+    struct value *table; /* [v, D] */
+    struct value *h;     /* [C, D] */
+    struct value *targets;
+    struct value *z; /* [C, v] */
+};
+
+static struct value *argument(struct graph *body, const char *name,
+                              const struct value *outer)
+{
+    return build_input(body, name, outer->type);
+}
+
+/* The body's arguments behind the carries: the part of the table, h, targets. */
+static struct part part_begin(struct graph *body, struct value *iteration,
+                              const struct value *parts,
+                              struct value *const *invariants, double cap)
+{
+    struct type type = parts->type; /* [n, v, D] */
+    const int64_t v = type.shape.dim[1];
+    type.shape = type_shape(2, parts->type.shape.dim + 1);
+    struct part part = {.graph = body};
+    part.first = build_scale(body, iteration, (double)v);
+    part.table = build_input(body, "table", type);
+    part.h = argument(body, "h", invariants[0]);
+    part.targets = argument(body, "targets", invariants[1]);
+    part.z = logits(body, part.h, part.table, cap);
+    return part;
+}
+
+/* Carries: largest logit, sum of exponentials above it, target logit; all [C]. */
+static struct graph *forward_body(const struct mesh *mesh, struct value *const *carries,
+                                  const struct value *parts,
+                                  struct value *const *invariants, double cap)
+{
+    struct graph *body = graph_create(mesh);
+    struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
+    struct value *top = argument(body, "top", carries[0]);
+    struct value *sum = argument(body, "sum", carries[1]);
+    struct value *at_target = argument(body, "at_target", carries[2]);
+    const struct part part = part_begin(body, iteration, parts, invariants, cap);
+
+    struct value *new_top =
+        build_max(body, top, build_reduce_max(body, part.z, 1, &vocabulary_axis));
+    struct value *shrink = build_exp(body, build_sub(body, top, new_top));
+    struct value *added =
+        build_reduce_sum(body, shifted_exp(body, part.z, new_top), 1, &vocabulary_axis);
+    struct value *is_target = target_mask(body, part.z, part.targets, part.first);
+    graph_add_output(body, "top", new_top, NULL);
+    graph_add_output(body, "sum", build_add(body, build_mul(body, sum, shrink), added),
+                     NULL);
+    graph_add_output(body, "at_target",
+                     build_add(body, at_target, target_logit(body, part.z, is_target)),
+                     NULL);
+    return body;
+}
+
+/* Carry: dh [C, D]. Result: the part's rows of d_table [v, D]. */
+static struct graph *backward_body(const struct mesh *mesh,
+                                   struct value *const *carries,
+                                   const struct value *parts,
+                                   struct value *const *invariants, double cap)
+{
+    struct graph *body = graph_create(mesh);
+    struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
+    struct value *dh = argument(body, "dh", carries[0]);
+    const struct part part = part_begin(body, iteration, parts, invariants, cap);
+    struct value *lse = argument(body, "lse", invariants[2]);
+    struct value *weight = argument(body, "weight", invariants[3]);
+
+    struct value *is_target = target_mask(body, part.z, part.targets, part.first);
+    struct value *dz = logit_gradient(body, part.z, lse, is_target, weight, cap);
+    dz = define_cast(body, dz, part.h->type.dtype);
+    struct value *added =
+        build_matmul(body, dz, part.table, false, false, dh->type.dtype);
+    graph_add_output(body, "dh", build_add(body, dh, added), NULL);
+    graph_add_output(body, "d_table",
+                     build_matmul(body, dz, part.h, true, false, weight->type.dtype),
+                     NULL);
+    return body;
+}
+
+static void define_part_gradients(struct define *define, int64_t n_parts,
+                                  struct value *parts, struct value *const *invariants)
+{
+    struct graph *graph = define->graph;
+    const struct value *h = invariants[0];
+    struct type type = h->type;
+    type.dtype = define_math_dtype(type.dtype);
+    struct value *carry = build_constant(graph, type, 0.0);
+    struct graph *body = backward_body(&graph->mesh, &carry, parts, invariants,
+                                       define->attributes->value);
+    const struct node *loop = build_repeat(graph, (int)n_parts, body, &carry, 1, &parts,
+                                           1, invariants, 4, "gradients");
+    define_hidden_gradient(define, define_cast(graph, loop->outputs[0], h->type.dtype));
+    struct value *d_table =
+        build_reshape(graph, loop->outputs[1], define->inputs[TABLE]->type.shape);
     if (define->n_inputs > ACC) {
-        struct value *keep = define->n_inputs > KEEP ? define->inputs[KEEP] : NULL;
-        define->outputs[4] =
-            build_matmul_into(graph, dz, h, true, false, define->inputs[ACC], keep);
-    } else {
-        define->outputs[4] = build_matmul(graph, dz, h, true, false, math);
+        struct value *acc = define->inputs[ACC];
+        if (define->n_inputs > KEEP) {
+            struct value *zero = build_constant(graph, acc->type, 0.0);
+            acc = build_select(graph, define->inputs[KEEP], acc, zero);
+        }
+        d_table = build_add(graph, acc, define_cast(graph, d_table, acc->type.dtype));
+    }
+    define->outputs[4] = d_table;
+}
+
+static void define_in_parts(struct define *define, int64_t n_parts, struct value *h,
+                            struct value *weight)
+{
+    struct graph *graph = define->graph;
+    struct value *table = define->inputs[TABLE];
+    const int64_t dims[3] = {n_parts, table->type.shape.dim[0] / n_parts,
+                             table->type.shape.dim[1]};
+    struct value *parts = build_reshape(graph, table, type_shape(3, dims));
+    struct value *carries[3] = {
+        build_constant(graph, weight->type, -1e30), /* below all logits */
+        build_constant(graph, weight->type, 0.0),
+        build_constant(graph, weight->type, 0.0),
+    };
+    struct value *invariants[4] = {h, define->inputs[TARGETS], NULL, weight};
+    struct graph *body = forward_body(&graph->mesh, carries, parts, invariants,
+                                      define->attributes->value);
+    const struct node *loop = build_repeat(graph, (int)n_parts, body, carries, 3,
+                                           &parts, 1, invariants, 2, "losses");
+    struct value *lse =
+        build_add(graph, loop->outputs[0], build_log(graph, loop->outputs[1]));
+    define_losses(define, weight, lse, loop->outputs[2]);
+    if (define->attributes->with_gradient) {
+        invariants[2] = lse;
+        define_part_gradients(define, n_parts, parts, invariants);
     }
 }
 
@@ -121,37 +324,16 @@ void define_loss_head(struct define *define)
 {
     struct graph *graph = define->graph;
     struct value *hidden = define->inputs[HIDDEN]; /* [N, D] */
-    const double cap = define->attributes->value;
-    const enum dtype math = define_math_dtype(hidden->type.dtype);
-    struct value *weight = define_cast(graph, define->inputs[WEIGHT], math);
-    struct value *zero = build_scalar(graph, math, 0.0);
-
+    struct value *weight = define_cast(graph, define->inputs[WEIGHT],
+                                       define_math_dtype(hidden->type.dtype));
     struct value *h =
         build_gather_rows(graph, hidden, define->inputs[LOSS_ROWS], -1); /* [C, D] */
-    struct value *z =
-        build_matmul(graph, h, define->inputs[TABLE], false, true, math); /* [C, V] */
-    if (cap > 0.0) {
-        z = build_scale(graph, build_tanh(graph, build_scale(graph, z, 1.0 / cap)),
-                        cap);
-    }
-    const struct statistics s = statistics_of(graph, z);
-    struct value *is_target = target_mask(graph, z, define->inputs[TARGETS]);
-    struct value *picked = build_select(graph, is_target, z, zero);
-    struct value *target_logit = combine(
-        graph, build_reduce_sum(graph, picked, 1, &vocabulary_axis), z, REDUCE_SUM);
-
-    /* Rows of weight 0 are not looked at: whatever they hold, they give zeros. */
-    struct value *counts = build_compare(graph, COMPARE_NE, weight, zero);
-    struct value *loss =
-        build_select(graph, counts, build_sub(graph, s.lse, target_logit), zero);
-    struct value *weighted = build_mul(graph, define_cast(graph, loss, DTYPE_F64),
-                                       define_cast(graph, weight, DTYPE_F64));
-    define->outputs[0] = build_reduce_sum(graph, weighted, 1, &row_axis);
-    define->outputs[1] = loss;
-    define->outputs[2] = build_select(graph, counts, s.lse, zero);
-
-    if (define->attributes->with_gradient) {
-        define_gradients(define, h,
-                         logit_gradient(graph, z, &s, is_target, weight, cap));
+    const int64_t n_parts =
+        define->is_tiled ? n_parts_of(define->inputs[TABLE], weight->type.shape.dim[0])
+                         : 0;
+    if (n_parts > 0) {
+        define_in_parts(define, n_parts, h, weight);
+    } else {
+        define_whole(define, h, weight);
     }
 }

@@ -221,6 +221,37 @@ static void rope_turns_pairs(void **state)
     check_rope(false);
 }
 
+static int count_repeats(const struct graph *graph)
+{
+    int n = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        n += graph->nodes[i]->op == OP_REPEAT;
+    }
+    return n;
+}
+
+/* Attention and its gradient, one loop each; no [T, T] array in either. */
+static void tiled_forms_loop(void **state)
+{
+    (void)state;
+    enum { T = 1000 };
+    struct graph *graph = attention_graph(T, 8);
+    struct graph *whole = rewrite_lower(graph, NULL, false);
+    struct graph *tiled = rewrite_lower(graph, NULL, true);
+    assert_int_equal(count_repeats(whole), 0);
+    assert_int_equal(count_repeats(tiled), 2);
+    for (int i = 0; i < tiled->n_nodes; i++) {
+        const struct node *node = tiled->nodes[i];
+        for (int j = 0; node->op == OP_REPEAT && j < node->body->n_nodes; j++) {
+            const struct value *value = node->body->nodes[j]->outputs[0];
+            assert_true(type_elements(&value->type) < (int64_t)T * T / 2);
+        }
+    }
+    graph_destroy(graph);
+    graph_destroy(whole);
+    graph_destroy(tiled);
+}
+
 static void counts_outputs(void **state)
 {
     (void)state;
@@ -258,6 +289,7 @@ int main(void)
         cmocka_unit_test(unweighted_rows_are_zero),
         cmocka_unit_test(silu_is_finite_far_out),
         cmocka_unit_test(rope_turns_pairs),
+        cmocka_unit_test(tiled_forms_loop),
         cmocka_unit_test(counts_outputs),
         cmocka_unit_test(refuses_a_norm_over_a_split_dimension),
     };

@@ -15,7 +15,7 @@
 #include "support/op_run.h"
 
 /* Sums over ranks are in another order; some dozens of terms. */
-static const double F64_BOUND = 1e-13, F32_BOUND = 1e-5;
+static const double F64_BOUND = 1e-13, F32_BOUND = 1e-5, BF16_BOUND = 0.01;
 
 enum { MIN_RANKS = 2, MAX_RANKS = 4 };
 
@@ -36,8 +36,11 @@ static int count_partial_gradients(const struct op_run *run)
     return n;
 }
 
+/* In which form composites run. */
+enum form { FORM_KERNELS, FORM_DEFINITIONS, FORM_TILED };
+
 static int check_mesh(const struct op_case *c, const char *layout,
-                      const struct mesh *mesh, enum dtype dtype, bool is_lowered)
+                      const struct mesh *mesh, enum dtype dtype, enum form form)
 {
     struct op_setup setup = {
         .op_case = c,
@@ -45,15 +48,17 @@ static int check_mesh(const struct op_case *c, const char *layout,
         .mesh = mesh_single(),
         .dtype = dtype,
         .has_gradient = true,
-        .is_lowered = is_lowered,
+        .is_lowered = form != FORM_KERNELS,
         .isa = BACKEND_ISA_BEST,
     };
     struct op_run *reference = op_run_create(&setup);
     setup.mesh = *mesh;
+    setup.is_tiled = form == FORM_TILED;
     struct op_run *run = op_run_create(&setup);
     op_run_execute(reference);
     op_run_execute(run);
     const double bound = dtype == DTYPE_F64    ? F64_BOUND
+                         : dtype == DTYPE_BF16 ? BF16_BOUND
                          : c->native_bound > 0 ? c->native_bound
                                                : F32_BOUND;
     char what[80];
@@ -69,7 +74,7 @@ static int check_mesh(const struct op_case *c, const char *layout,
 
 /* All meshes of 2 to 4 ranks that the layout fits. */
 static int check_layout(const struct op_case *c, const char *layout, enum dtype dtype,
-                        bool is_lowered)
+                        enum form form)
 {
     int n_over = 0;
     const int before = n_runs;
@@ -78,7 +83,7 @@ static int check_layout(const struct op_case *c, const char *layout, enum dtype 
             for (int t = 1; t <= MAX_RANKS / (r * s); t++) {
                 const struct mesh mesh = {.size = {r, s, t}};
                 if (r * s * t >= MIN_RANKS && op_run_fits(c, layout, &mesh)) {
-                    n_over += check_mesh(c, layout, &mesh, dtype, is_lowered);
+                    n_over += check_mesh(c, layout, &mesh, dtype, form);
                 }
             }
         }
@@ -90,13 +95,13 @@ static int check_layout(const struct op_case *c, const char *layout, enum dtype 
     return n_over;
 }
 
-static int check_all(enum dtype dtype, bool is_lowered)
+static int check_all(enum dtype dtype, enum form form)
 {
     int n_over = 0;
     for (int i = 0; i < op_cases_count(); i++) {
         const struct op_case *c = op_cases_get(i);
         for (int l = 0; l < OP_MAX_LAYOUTS && c->layouts[l] != NULL; l++) {
-            n_over += check_layout(c, c->layouts[l], dtype, is_lowered);
+            n_over += check_layout(c, c->layouts[l], dtype, form);
         }
     }
     return n_over;
@@ -105,20 +110,42 @@ static int check_all(enum dtype dtype, bool is_lowered)
 static void definitions_agree_with_one_rank(void **state)
 {
     (void)state;
-    assert_int_equal(check_all(DTYPE_F64, true), 0);
+    assert_int_equal(check_all(DTYPE_F64, FORM_DEFINITIONS), 0);
     assert_true(n_runs > 300);
+}
+
+/* Loops over blocks on several ranks, against the form without loops on one. */
+static void tiled_forms_agree_with_one_rank(void **state)
+{
+    (void)state;
+    int n_over = 0;
+    for (int i = 0; i < op_cases_count(); i++) {
+        const struct op_case *c = op_cases_get(i);
+        if (c->op != OP_ATTENTION && c->op != OP_LOSS_HEAD) {
+            continue;
+        }
+        const struct mesh single = mesh_single();
+        n_over += check_mesh(c, c->layouts[0], &single, DTYPE_F64, FORM_TILED);
+        n_over += check_mesh(c, c->layouts[0], &single, DTYPE_F32, FORM_TILED);
+        n_over += check_mesh(c, c->layouts[0], &single, DTYPE_BF16, FORM_TILED);
+        for (int l = 0; l < OP_MAX_LAYOUTS && c->layouts[l] != NULL; l++) {
+            n_over += check_layout(c, c->layouts[l], DTYPE_F64, FORM_TILED);
+        }
+    }
+    assert_int_equal(n_over, 0);
 }
 
 static void kernels_agree_with_one_rank(void **state)
 {
     (void)state;
-    assert_int_equal(check_all(DTYPE_F32, false), 0);
+    assert_int_equal(check_all(DTYPE_F32, FORM_KERNELS), 0);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(definitions_agree_with_one_rank),
+        cmocka_unit_test(tiled_forms_agree_with_one_rank),
         cmocka_unit_test(kernels_agree_with_one_rank),
     };
     const int failed = cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,7 +16,10 @@
 #define I32(low, high, ...)       OP_TENSOR(OP_INPUT_I32, low, high, __VA_ARGS__)
 #define BOOL(...)                 OP_TENSOR(OP_INPUT_BOOL, 0, 1, __VA_ARGS__)
 #define ROWS(...)                 OP_TENSOR(OP_INPUT_ROWS, 0, 0, __VA_ARGS__)
-#define FIRST_KEY(B, T)           OP_TENSOR(OP_INPUT_FIRST_KEY, 0, 0, B, T)
+#define FIRST_KEY(B, T)           OP_TENSOR(OP_INPUT_FIRST_KEY, 0, 9, B, T)
+
+/* Documents of up to `longest` tokens. */
+#define FIRST_KEY_LONG(B, T, longest) OP_TENSOR(OP_INPUT_FIRST_KEY, 0, longest, B, T)
 
 #define X_SCALAR(low, high)               \
     {                                     \

@@ -319,6 +319,10 @@ const struct op_case op_cases_composite[] = {
      {X(-2, 2, 4, 7, 4, 4), X(-2, 2, 4, 7, 2, 4), X(-2, 2, 4, 7, 2, 4), FIRST_KEY(4, 7)},
      {0.5, 0}, {"T2 T2 T2 -"}, .n_seeded = 1},
 
+    {.op = OP_ATTENTION, "attention blocks", attention,
+     {X(-1, 1, 1, 600, 2, 4), X(-1, 1, 1, 600, 1, 4), X(-1, 1, 1, 600, 1, 4),
+      FIRST_KEY_LONG(1, 600, 450)}, {1, 300}, .n_seeded = 1},
+
     {.op = OP_LOSS_HEAD, "loss_head", loss_head,
      {X(-1, 1, 24, 7), X(-1, 1, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},
      {0}, {"S0 - S0 S0 S0 S0", "- T0 - - - -", "S0 T0 S0 S0 S0 S0"},

@@ -284,8 +284,8 @@ static void fill_rows(struct op_tensor *tensor, uint64_t seed, int64_t n_rows)
     }
 }
 
-/* Documents of 1 to 9 tokens; about a fifth of them is padding. */
-static void fill_first_key(struct op_tensor *tensor, uint64_t seed)
+/* Documents of 1 to `longest` tokens; about a fifth of them is padding. */
+static void fill_first_key(struct op_tensor *tensor, uint64_t seed, int64_t longest)
 {
     const int64_t T = tensor->shape.dim[1];
     int64_t start = 0, end = 0;
@@ -295,7 +295,7 @@ static void fill_first_key(struct op_tensor *tensor, uint64_t seed)
         const uint64_t at = (uint64_t)i;
         if (t == 0 || t == end) {
             start = t;
-            end = t + 1 + random_bits(seed, RANDOM_TEST, 0, at) % 9;
+            end = t + 1 + random_bits(seed, RANDOM_TEST, 0, at) % longest;
             is_padding = random_bits(seed, RANDOM_TEST, 1, at) % 5 == 0;
         }
         tensor->data[i] = (double)(is_padding ? T : start);
@@ -343,7 +343,7 @@ static void fill_argument(const struct op_case *op_case, struct op_tensor *tenso
     if (input->kind == OP_INPUT_ROWS) {
         fill_rows(tensor, seed, op_case->inputs[0].dim[0]);
     } else if (input->kind == OP_INPUT_FIRST_KEY) {
-        fill_first_key(tensor, seed);
+        fill_first_key(tensor, seed, (int64_t)input->high);
     } else if (dtype_is_float(tensor->type.dtype)) {
         fill_float(tensor, seed, input->low, input->high);
     } else {
