@@ -15,9 +15,6 @@
 #include "text/tokenizer.h"
 #include "train/model_source.h"
 
-/* A text to encode is read whole. */
-static const size_t MAX_TEXT_BYTES = (size_t)1 << 30;
-
 static void print_ids(const struct token_list *list)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -98,7 +95,7 @@ bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
         return command_usage_error(command, "expected a model and one text", err);
     }
     size_t length = 0;
-    char *text = file != NULL ? file_read(file, MAX_TEXT_BYTES, &length, err)
+    char *text = file != NULL ? file_read(file, TOKENIZER_MAX_BYTES, &length, err)
                               : mem_strdup(arguments.items[1]);
     if (text == NULL) {
         return false;

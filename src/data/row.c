@@ -88,8 +88,10 @@ bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const cha
     const int32_t bos = tokenizer_bos(tokenizer);
     const int32_t eos = tokenizer_eos(tokenizer);
     struct token_list *tokens = &row->tokens;
-    if (length >= UINT32_MAX) {
-        return error_set(err, ERROR_DATA, "a text of %zu bytes is too long", length);
+    if (length > TOKENIZER_MAX_BYTES) {
+        return error_set(err, ERROR_DATA,
+                         "a text of %zu bytes is too long (%d at most)", length,
+                         TOKENIZER_MAX_BYTES);
     }
     row_begin_document(row);
     if (tokenizer_adds_bos(tokenizer)) {

@@ -143,7 +143,7 @@ static void encode_segment(struct encoding *encoding, const char *text, size_t l
 void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                       size_t length, bool add_special, struct token_list *out)
 {
-    ASSERT(length < UINT32_MAX);
+    ASSERT(length <= TOKENIZER_MAX_BYTES);
     struct encoding encoding = {.tokenizer = tokenizer, .out = out};
     for (int i = 0; add_special && i < tokenizer->n_prefix; i++) {
         token_list_add(out, tokenizer->prefix[i], 0);

@@ -23,6 +23,8 @@
 #include "base/base.h"
 #include "text/token_list.h"
 
+enum { TOKENIZER_MAX_BYTES = 1 << 28 }; /* of one text */
+
 struct tokenizer;
 struct gguf;
 struct str;
@@ -45,7 +47,7 @@ MUST_USE struct tokenizer *tokenizer_parse(const char *json, size_t length,
 void tokenizer_destroy(struct tokenizer *tokenizer); /* takes NULL */
 
 /*
- * Appends the ids of text[0 .. length), length under 2^32, to *out. Control tokens
+ * Appends the ids of text[0 .. length), at most TOKENIZER_MAX_BYTES, to *out. Control tokens
  * written out in the text become those tokens. With add_special the tokens that the
  * file puts around a text (for Gemma: BOS in front) are added. Bytes that are not UTF-8
  * become byte tokens.
