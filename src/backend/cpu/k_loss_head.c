@@ -85,11 +85,10 @@ static void take_scratch(struct work *work, void *scratch)
 /* Only after PREPARE, which counts. */
 static void take_chunk(struct work *work, int64_t chunk)
 {
-    const int64_t begin = chunk * work->head.chunk_rows;
-    const int64_t left = base_max(0, *work->n_real - begin);
+    const struct grid_span rows = loss_head_chunk(&work->head, chunk, *work->n_real);
     work->chunk = chunk;
-    work->entry = work->real + begin;
-    work->n = base_min(left, work->head.chunk_rows);
+    work->entry = work->real + rows.begin;
+    work->n = rows.end - rows.begin;
 }
 
 /* Columns of tile `tile`, of V. */

@@ -5,10 +5,11 @@
 #ifndef BACKEND_CPU_K_LOSS_HEAD_H
 #define BACKEND_CPU_K_LOSS_HEAD_H
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 
-/* Scratch is `bytes` (all that grows with the chunk) plus 12 bytes for each entry of
- * loss_rows. Offsets in bytes. */
+/* The logits of a chunk take at most `bytes` (a row at least), what stands beside them
+ * about a tenth of that, plus 12 bytes for each entry of loss_rows. Offsets in bytes. */
 struct loss_head {
     int64_t N, D, V, C;
     bool has_gradient;
@@ -31,6 +32,11 @@ struct loss_head {
 };
 
 struct loss_head loss_head_layout(const struct node *node, size_t bytes);
+
+/* The rows of a chunk when n_rows have loss: as few chunks as fit them, of equal size, as
+ * each has to pass over the whole table. Empty after the last. */
+struct grid_span loss_head_chunk(const struct loss_head *head, int64_t chunk,
+                                 int64_t n_rows);
 
 /* What a phase does; the five of a chunk (three without gradient) come once per chunk. */
 enum loss_head_step {

@@ -16,6 +16,7 @@ enum {
     MIN_PARTS = 16,
     MAX_PARTS = 64,
     PARTS_SHARE = 12, /* the parts may take a 12th of what the logits take */
+    ROW_BLOCK = 8,    /* chunks are whole blocks of the product's kernel */
 };
 
 /* Takes `bytes` of scratch, aligned. */
@@ -40,15 +41,19 @@ static void cut_vocabulary(struct loss_head *head)
 
 static void cut_rows(struct loss_head *head, size_t bytes)
 {
-    int64_t floats_per_row = head->n_tiles * (head->tile + 2) + head->D + 1;
-    if (head->has_gradient) {
-        floats_per_row += head->n_parts * head->D;
-    }
-    int64_t rows = (int64_t)(bytes / sizeof(float)) / floats_per_row;
+    int64_t rows = (int64_t)(bytes / sizeof(float)) / (head->n_tiles * head->tile);
     rows = base_min(rows, MAX_CHUNK_ROWS);
-    rows = rows > 8 ? rows / 8 * 8 : rows; /* whole blocks of the product's kernel */
+    rows = rows > ROW_BLOCK ? rows / ROW_BLOCK * ROW_BLOCK : rows;
     head->chunk_rows = base_max(1, base_min(rows, head->C));
     head->n_chunks = base_max(1, base_div_up(head->C, head->chunk_rows));
+}
+
+struct grid_span loss_head_chunk(const struct loss_head *head, int64_t chunk,
+                                 int64_t n_rows)
+{
+    const int64_t n_chunks = base_max(1, base_div_up(n_rows, head->chunk_rows));
+    const int64_t even = base_round_up(base_div_up(n_rows, n_chunks), ROW_BLOCK);
+    return grid_span(chunk, base_min(even, head->chunk_rows), n_rows);
 }
 
 struct loss_head loss_head_layout(const struct node *node, size_t bytes)
