@@ -1,37 +1,11 @@
 /*
- * stablehlo - the module around the nodes, and the table of emitters.
- *
- * The table is made from ops.def: a primitive without an emitter is a link error.
+ * stablehlo - the module around the nodes: signature, donations, what is returned.
  */
 #include "backend/xla/stablehlo.h"
 
 #include "backend/xla/emit.h"
-#include "backend/xla/emit_rules.h"
 #include "base/error.h"
 #include "base/mem.h"
-
-#define ENTRY_PRIMITIVE(name) emit_op_##name,
-#define ENTRY_COMPOSITE(name) NULL,
-#define ENTRY_GRADIENT(name)  NULL,
-
-static const emit_fn emitters[OP_COUNT] = {
-#define OP(NAME, name, kind, min_inputs, max_inputs, n_outputs) ENTRY_##kind(name)
-#include "graph/ops.def"
-#undef OP
-};
-
-emit_fn emit_of(enum op op)
-{
-    return emitters[op];
-}
-
-void emit_nodes(struct emit *emit, const struct graph *graph)
-{
-    for (int i = 0; i < graph->n_nodes; i++) {
-        emit->node = graph->nodes[i];
-        emit_of(emit->node->op)(emit);
-    }
-}
 
 static bool check_primitives(const struct graph *graph, struct error *err)
 {
