@@ -27,11 +27,11 @@ static size_t find_slot(const struct merges *merges, int32_t left, int32_t right
     return i;
 }
 
-/* Twice the slots, everything entered again. */
-static void grow(struct merges *merges)
+/* More slots, everything entered again. */
+static void grow(struct merges *merges, size_t n_slots)
 {
     const struct merges old = *merges;
-    merges->n_slots = old.n_slots == 0 ? 1024 : 2 * old.n_slots;
+    merges->n_slots = n_slots;
     merges->slots = mem_alloc_array(merges->n_slots, sizeof(*merges->slots));
     for (size_t i = 0; i < merges->n_slots; i++) {
         merges->slots[i].left = -1;
@@ -45,11 +45,22 @@ static void grow(struct merges *merges)
     mem_free(old.slots);
 }
 
+void merges_reserve(struct merges *merges, size_t n)
+{
+    size_t n_slots = merges->n_slots == 0 ? 1024 : merges->n_slots;
+    while (n_slots < 2 * n) {
+        n_slots *= 2;
+    }
+    if (n_slots > merges->n_slots) {
+        grow(merges, n_slots);
+    }
+}
+
 void merges_add(struct merges *merges, struct merge merge)
 {
     ASSERT(merge.left >= 0 && merge.right >= 0);
     if (2 * (merges->n + 1) > merges->n_slots) {
-        grow(merges);
+        grow(merges, merges->n_slots == 0 ? 1024 : 2 * merges->n_slots);
     }
     struct merge *slot = &merges->slots[find_slot(merges, merge.left, merge.right)];
     if (slot->left < 0) {

@@ -26,6 +26,9 @@ struct merges {
 
 void merges_deinit(struct merges *merges); /* takes a zeroed one */
 
+/* Makes room for about n pairs, so that adding them need not grow the table. */
+void merges_reserve(struct merges *merges, size_t n);
+
 /* Adds a pair; a pair that is there already gets the new rank. */
 void merges_add(struct merges *merges, struct merge merge);
 

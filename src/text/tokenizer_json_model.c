@@ -12,6 +12,8 @@
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 
+enum { BYTES_OF_A_MERGE = 64 }; /* in the file, or fewer: a guess to start with */
+
 /* The fields of "model"; all of them are known, so that nothing is passed over. */
 enum model_field {
     MODEL_TYPE,
@@ -148,6 +150,8 @@ static bool read_merges(struct tokenizer_json *reading, struct json_scan_extent 
     if (!json_scan_open(&scan, '[', reading->err)) {
         return false;
     }
+    merges_reserve(&reading->tokenizer->bpe.merges,
+                   (extent.to - extent.from) / BYTES_OF_A_MERGE);
     for (int64_t rank = 0; json_scan_next(&scan, ']', &has_more, reading->err);
          rank++) {
         size_t split = 0;

@@ -17,6 +17,8 @@ static void finds_pairs(void **state)
     (void)state;
     struct merges merges = {0};
     assert_null(merges_find(&merges, 0, 0));
+    merges_reserve(&merges, 3000);
+    assert_null(merges_find(&merges, 0, 0));
     for (int32_t a = 0; a < SIDE; a++) {
         for (int32_t b = a; b < SIDE; b++) {
             merges_add(&merges,
