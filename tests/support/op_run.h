@@ -14,7 +14,7 @@
 #define SUPPORT_OP_RUN_H
 
 #include "backend/backend.h"
-#include "support/op_cases.h"
+#include "support/op_tensor.h"
 
 enum { OP_MAX_RESULTS = OP_MAX_OUTPUTS + OP_MAX_INPUTS };
 
@@ -29,15 +29,6 @@ struct op_setup {
     bool rounds_inputs; /* floats are numbers that bf16 has */
     enum backend_isa isa;
     const char *gemm;
-};
-
-/* A tensor of the whole mesh, row-major. */
-struct op_tensor {
-    char name[24];      /* x0, seed0, y0, dx0 */
-    struct type type;   /* local */
-    struct shape shape; /* whole */
-    int64_t n;
-    double *data;
 };
 
 struct op_run {
