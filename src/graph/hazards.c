@@ -143,23 +143,37 @@ static bool may_overwrite(const struct graph_storage *s, const struct node *writ
     return true;
 }
 
-static void check_overwriting(struct hazards *h)
+/* Drops all edges: a new look at the graph begins. */
+static void forget_edges(struct hazards *h)
+{
+    h->n = 0;
+    h->turns_back = false;
+    for (int i = 0; i < h->storage.graph->next_node_id; i++) {
+        h->first[i] = -1;
+    }
+}
+
+/* Adds the edges of all overwriting nodes, up to the first that needs a copy, which is
+ * marked. True when there was none. */
+static bool check_overwriting(struct hazards *h)
 {
     const struct graph *graph = h->storage.graph;
     for (int i = 0; i < graph->n_nodes; i++) {
         const struct node *node = graph->nodes[i];
         for (int k = 0; k < node->n_outputs; k++) {
             const int operand = graph_node_alias(node, k);
-            if (operand < 0) {
+            if (operand < 0 || h->copies_operand[node->id]) {
                 continue;
             }
             const int root = h->storage.root[node->inputs[operand]->id];
             if (!may_overwrite(&h->storage, node, operand) ||
                 !add_group_edges(h, root, node)) {
                 h->copies_operand[node->id] = true;
+                return false;
             }
         }
     }
+    return true;
 }
 
 static bool is_whole(const struct graph_storage *s, int value)
@@ -221,6 +235,10 @@ static void check_outputs(struct hazards *h)
     mem_free(is_taken);
 }
 
+/*
+ * With a copy, what the node makes is new memory: other results are derived from it, and
+ * what seemed in the way may not be. So after each copy the groups are made anew.
+ */
 struct hazards hazards_find(const struct graph *graph)
 {
     struct hazards h = {
@@ -229,10 +247,12 @@ struct hazards hazards_find(const struct graph *graph)
         .copies_operand = mem_alloc_array((size_t)graph->next_node_id, sizeof(bool)),
         .copies_output = mem_alloc_array((size_t)graph->n_outputs, sizeof(bool)),
     };
-    for (int i = 0; i < graph->next_node_id; i++) {
-        h.first[i] = -1;
+    forget_edges(&h);
+    while (!check_overwriting(&h)) {
+        graph_storage_deinit(&h.storage);
+        h.storage = graph_storage_create(graph, h.copies_operand);
+        forget_edges(&h);
     }
-    check_overwriting(&h);
     check_outputs(&h);
     return h;
 }
