@@ -217,7 +217,7 @@ static bool take_position(struct row *row, struct token_arrays *arrays, size_t i
 static bool take_token(struct row *row, struct token_arrays *arrays, size_t i,
                        struct error *err)
 {
-    int64_t id;
+    int64_t id = 0;
     int64_t label;
     int64_t mask = 1;
     if (!element(arrays->ids, i, "input_ids", 0, arrays->max_id, &id, err)) {
