@@ -111,7 +111,7 @@ static void *allocate(size_t bytes)
 /* Milliseconds of one run: the best, as other work on the machine only adds. */
 static double measure_ms(struct run *run)
 {
-    double best = INFINITY;
+    double best = HUGE_VAL;
     double total = 0;
     for (int i = 0; i < 3 || total < SHORTEST_MS; i++) {
         const int64_t start = clock_now_ns();
@@ -211,7 +211,7 @@ static double measure_gemm(const struct machine *machine)
     const size_t bytes = sizeof(float) * PRODUCT * PRODUCT;
     struct product product = {machine->gemm, allocate(bytes), allocate(bytes),
                               allocate(bytes)};
-    double best_ms = INFINITY;
+    double best_ms = HUGE_VAL;
     for (int i = 0; i < 8; i++) {
         const int64_t start = clock_now_ns();
         pool_run(machine->pool,
@@ -237,7 +237,7 @@ static void copy_task(void *context, int64_t task, int thread)
 static double measure_copy(const struct machine *machine)
 {
     void *memory = allocate(2 * (size_t)COPY_BLOCKS * COPY_BLOCK_BYTES);
-    double best_ms = INFINITY;
+    double best_ms = HUGE_VAL;
     for (int i = 0; i < 5; i++) {
         const int64_t start = clock_now_ns();
         pool_run(machine->pool, COPY_BLOCKS, copy_task, memory);

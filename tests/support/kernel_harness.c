@@ -235,7 +235,7 @@ double harness_error(const float *x, const double *reference, int64_t n)
     double error = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(x[i])) {
-            return INFINITY;
+            return HUGE_VAL;
         }
         largest = fmax(largest, fabs(reference[i]));
         error = fmax(error, fabs((double)x[i] - reference[i]));

@@ -117,7 +117,7 @@ struct reference {
 static double refer_logits(const struct test_case *c, const float *hidden,
                            const float *table, double *z)
 {
-    double largest = -INFINITY, sum = 0;
+    double largest = -HUGE_VAL, sum = 0;
     for (int64_t v = 0; v < c->V; v++) {
         z[v] = 0;
         for (int64_t d = 0; d < c->D; d++) {
