@@ -11,7 +11,7 @@
 
 enum {
     MAX_CHUNK_ROWS = 512,
-    MIN_TILE = 64,
+    MIN_TILE = 128,
     MAX_TILE = 512,
     MIN_PARTS = 16,
     MAX_PARTS = 64,
