@@ -67,8 +67,11 @@ def main():
     for case in MAIN + list(DERIVED):
         folder = target / case
         folder.mkdir(parents=True, exist_ok=True)
-        for name in ("config.json", "config_v5.json", "input.json", "expected.json"):
+        for name in ("config.json", "config_v5.json"):
             shutil.copyfile(source / case / name, folder / name)
+        for name in ("input.json", "expected.json"):
+            content = json.loads((source / case / name).read_text())
+            (folder / name).write_text(json.dumps(content, separators=(",", ":")) + "\n")
         weights = source / case / "model.safetensors"
         if weights.exists():
             shutil.copyfile(weights, folder / weights.name)
