@@ -14,6 +14,7 @@ struct engine *backend_create_cpu(const struct mesh *mesh, int first_rank,
                                   const struct backend_options *options,
                                   struct error *err)
 {
+    /* Which ranks are ours is arithmetic of the launcher's, so a misfit is a bug. */
     ASSERT(n_local_ranks >= 1 && first_rank >= 0);
     ASSERT(first_rank + n_local_ranks <= mesh_n_ranks(mesh));
     return engine_create(mesh, first_rank, n_local_ranks, options, err);
@@ -44,6 +45,7 @@ bool backend_expands_repeats(const struct engine *engine)
 struct program *backend_compile(struct engine *engine, struct graph *owned_graph,
                                 struct error *err)
 {
+    /* Local shapes depend on the mesh: another one means another graph. */
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
         ASSERT(owned_graph->mesh.size[axis] == engine->mesh.size[axis]);
     }
@@ -121,6 +123,7 @@ static void check_buffer(const struct program *program, const struct buffer *buf
 bool backend_execute(struct program *program, struct buffer *const *arguments,
                      struct buffer *const *outputs, struct error *err)
 {
+    /* Once per run and a few hundred comparisons: cheap beside a wrong step. */
     const struct graph *graph = program->graph;
     for (int i = 0; i < graph->n_arguments; i++) {
         check_buffer(program, arguments[i], &graph->arguments[i]->type);

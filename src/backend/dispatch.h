@@ -9,6 +9,7 @@
 
 #include "backend/backend.h"
 
+/* One per kind of engine; no entry is NULL. */
 struct dispatch {
     bool expands_repeats;
     void (*destroy)(struct engine *engine);
@@ -32,6 +33,7 @@ struct dispatch {
     double (*measure_gemm_gflops)(struct engine *engine);
 };
 
+/* What backend.c itself reads of an engine. */
 struct engine {
     const struct dispatch *dispatch;
     struct mesh mesh;

@@ -30,6 +30,8 @@ enum {
 
 static const size_t default_loss_head_bytes = (size_t)256 << 20;
 
+/* ---- buffers: plain host memory, one block per local rank ---- */
+
 static void buffer_destroy(struct buffer *base)
 {
     struct cpu_buffer *buffer = (struct cpu_buffer *)base;
@@ -57,11 +59,13 @@ static struct buffer *buffer_create(struct engine *engine, const struct type *ty
             buffer_destroy(&buffer->base);
             return NULL;
         }
+        /* Touches every page now: a run that will not fit ends here, not in a step. */
         memset(buffer->memory[rank], 0, bytes);
     }
     return &buffer->base;
 }
 
+/* Runs are over when execute returns, so there is nothing to wait for. */
 static bool buffer_upload(struct buffer *base, int local, const void *host,
                           struct error *err)
 {
@@ -83,6 +87,8 @@ static void *buffer_host(struct buffer *base, int local)
 {
     return ((struct cpu_buffer *)base)->memory[local];
 }
+
+/* ---- arenas and scratch ---- */
 
 static void free_blocks(void **owned_blocks, int n)
 {
@@ -149,6 +155,8 @@ bool engine_reserve(struct cpu_engine *engine, size_t arena_bytes, size_t thread
     return true;
 }
 
+/* ---- products that nobody asked for: warming up, measuring ---- */
+
 /* One tile of a product of square matrices; c has a place of its own per tile. */
 struct square_product {
     const struct gemm *gemm;
@@ -176,6 +184,7 @@ static void warm_thread(void *context, int64_t task, int thread)
                        side, false, product->c + task * side * side, side);
 }
 
+/* All inputs are zero: it is the call that counts. */
 static bool warm_threads(struct cpu_engine *engine, struct error *err)
 {
     const int n_threads = pool_n_threads(engine->pool);
@@ -199,6 +208,7 @@ static bool warm_threads(struct cpu_engine *engine, struct error *err)
     return true;
 }
 
+/* Tiles as the matmul kernel cuts them, of the whole inner dimension. */
 static void multiply_tile(void *context, int64_t task, int thread)
 {
     (void)thread;
@@ -229,6 +239,7 @@ static double measure_gemm_gflops(struct engine *base)
         .c = memory + 2 * area,
     };
     const int64_t tiles = MEASURE_SIDE / MEASURE_TILE;
+    /* The best of some rounds: what disturbs a round makes it slower, never faster. */
     double best = 0.0;
     for (int round = 0; round < MEASURE_ROUNDS; round++) {
         const int64_t start = clock_now_ns();
@@ -282,10 +293,12 @@ struct engine *engine_create(const struct mesh *mesh, int first_rank, int n_loca
         goto fail;
     }
     const int n_threads = pool_n_threads(engine->pool);
+    /* Never empty, so that operands of programs without working memory have addresses. */
     engine->arenas = mem_alloc_array((size_t)n_local_ranks, sizeof(*engine->arenas));
     engine->thread_scratch =
         mem_alloc_array((size_t)n_threads, sizeof(*engine->thread_scratch));
-    if (!warm_threads(engine, err)) {
+    if (!engine_reserve(engine, MEM_ALIGNMENT, MEM_ALIGNMENT, err) ||
+        !warm_threads(engine, err)) {
         goto fail;
     }
     snprintf(engine->description, sizeof(engine->description),

@@ -47,6 +47,8 @@ static void run_task(void *context, int64_t task, int thread)
     }
 }
 
+/* A single task, or many that are tiny together, run here and now: waking another thread
+ * takes longer than they do. */
 static void share_out(const struct run *run, int64_t n_tasks, bool is_small,
                       pool_task_fn task_fn, void *context)
 {
@@ -69,6 +71,7 @@ static void copy_task(void *context, int64_t task, int thread)
            left < copy_chunk_bytes ? left : copy_chunk_bytes);
 }
 
+/* Shared out in chunks: the big ones are accumulators of a hundred megabytes. */
 static void copy(struct run *run, const void *source, void *target, size_t bytes)
 {
     if (source == target || bytes == 0) {
@@ -81,6 +84,8 @@ static void copy(struct run *run, const void *source, void *target, size_t bytes
     share_out(run, n_tasks, false, copy_task, run);
 }
 
+/* First the results that start as a copy of an operand (a donor that the caller did not
+ * pass on, for one), then the phases of the kernel. */
 static void run_step(struct run *run, const struct program_step *step, int n_ranks)
 {
     for (int i = 0; i < step->n_copies; i++) {
@@ -117,6 +122,8 @@ static unsigned char *outside_address(const struct cpu_program *program,
     return memory + argument->offset;
 }
 
+/* The caller may pass other buffers each time, so these are filled in for each run: some
+ * thousand stores. */
 static void resolve_outside(const struct cpu_program *program,
                             struct buffer *const *arguments,
                             struct buffer *const *outputs)
@@ -182,6 +189,7 @@ bool executor_run(struct program *base, struct buffer *const *arguments,
             "the engine has lost its working memory: a program that needed "
             "more could not be compiled");
     }
+    /* From here to mem_guard_end nothing is allocated, on no thread. */
     mem_guard_begin();
     resolve_outside(program, arguments, outputs);
     resolve_arena(program, engine);

@@ -61,11 +61,13 @@ static size_t block_offset(const struct type *type, const struct type *other, in
     return (size_t)(block * length * strides[axis]) * dtype_bytes(type->dtype);
 }
 
+/* Ranks in the group, told from the lengths of what they join. */
 static int group_size(const struct type *longer, const struct type *shorter, int axis)
 {
     return (int)(longer->shape.dim[axis] / shorter->shape.dim[axis]);
 }
 
+/* all_gather: one box from each rank of the group, at its coordinate. */
 static int64_t count_gather(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
@@ -122,6 +124,7 @@ static void run_all_to_all(const struct kernel_call *call, int local_rank, int p
              task % move_n_tasks(&move));
 }
 
+/* take_split: the box at the rank's own coordinate; nothing is exchanged. */
 static int64_t count_take_split(const struct node *node, int phase,
                                 size_t loss_head_bytes)
 {
@@ -185,6 +188,8 @@ static void reduce_run(const struct kernel_call *call, int local_rank, size_t so
     }
 }
 
+/* Each rank sums for itself: with operands at hand that costs less than passing results
+ * on, and gives the same bits as a reduce_scatter with an all_gather behind it. */
 static int64_t count_all_reduce(const struct node *node, int phase,
                                 size_t loss_head_bytes)
 {
@@ -211,6 +216,7 @@ struct rows {
     int64_t n_rows, run, runs_per_task, tasks_per_run;
 };
 
+/* The cut of a reduce_scatter: several short runs per task, or parts of a long one. */
 static struct rows scatter_rows(const struct node *node)
 {
     const struct shape *y = &node->outputs[0]->type.shape;

@@ -23,6 +23,8 @@ static int64_t count_chunks(const struct node *node, int phase, size_t loss_head
     return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
 }
 
+/* ---- where a task's elements are ---- */
+
 /* One operand of an elementwise node, and how to find element i. */
 struct operand {
     const unsigned char *data;
@@ -73,6 +75,8 @@ static struct part part_of(const struct kernel_call *call, int local_rank, int64
     };
 }
 
+/* ---- two operands ---- */
+
 /* Binary ops and comparisons of bf16 and f16; a comparison's result is bytes. */
 static void run_widened(plain_binary_fn loop, const struct operand *a,
                         const struct operand *b, const struct part *part)
@@ -94,6 +98,8 @@ static void run_widened(plain_binary_fn loop, const struct operand *a,
     }
 }
 
+/* The loop on this task's elements. A result may lie in an operand's memory: element i is
+ * read before it is written, in the widened form block by block. */
 static void run_loop(const struct kernel_call *call, int local_rank, int64_t task,
                      plain_binary_fn loop)
 {
@@ -128,6 +134,9 @@ static void run_compare(const struct kernel_call *call, int local_rank, int phas
     run_loop(call, local_rank, task, loops->compare[node->attributes.compare]);
 }
 
+/* ---- one operand ---- */
+
+/* As run_loop. */
 static void run_one_operand(const struct kernel_call *call, int local_rank,
                             int64_t task, plain_unary_fn loop)
 {
@@ -170,6 +179,7 @@ static void run_is_finite(const struct kernel_call *call, int local_rank, int ph
     run_one_operand(call, local_rank, task, loops->is_finite);
 }
 
+/* plain_cast knows all pairs. Rewriting passes also use it, with equal types, to copy. */
 static void run_cast(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
@@ -201,6 +211,8 @@ SELECT_LOOP(uint16_t)
 SELECT_LOOP(uint32_t)
 SELECT_LOOP(uint64_t)
 
+/* A scalar condition picks a whole operand; otherwise element by element. Only moves
+ * elements, so it goes by their size. */
 static void run_select(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {

@@ -21,6 +21,8 @@ static int64_t row_elements(const struct type *table)
     return type_elements(table) / table->shape.dim[0];
 }
 
+/* ---- gather_rows ---- */
+
 static int64_t gather_rows_per_task(const struct node *node)
 {
     return base_max(1, KERNEL_CHUNK / row_elements(&node->inputs[0]->type));
@@ -34,6 +36,8 @@ static int64_t count_gather(const struct node *node, int phase, size_t loss_head
                        gather_rows_per_task(node));
 }
 
+/* Rows are copied by bytes; an id that is no row gives zeros (a rank that holds part of
+ * the table sees ids of other parts). */
 static void run_gather(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {
@@ -58,6 +62,8 @@ static void run_gather(const struct kernel_call *call, int local_rank, int phase
         }
     }
 }
+
+/* ---- scatter_add_rows ---- */
 
 /* Ranges of accumulator rows: no more than the work is worth. */
 static int64_t n_ranges(const struct node *node)
@@ -116,6 +122,7 @@ static void add_row(enum dtype dtype, unsigned char *target, enum dtype source_d
     }
 }
 
+/* Phase 0 where keep may be false: it is read at run time, so the phase is always there. */
 static void clear_chunk(const struct kernel_call *call, int local_rank, int64_t task)
 {
     const struct kernel_rank *rank = &call->ranks[local_rank];
@@ -131,6 +138,7 @@ static void clear_chunk(const struct kernel_call *call, int local_rank, int64_t 
            (size_t)n * element_bytes);
 }
 
+/* Every task reads all ids and adds the rows that fall into its range. */
 static void run_scatter(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {

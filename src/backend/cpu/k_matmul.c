@@ -40,6 +40,8 @@ struct grid {
     int64_t tiles_m, tiles_n; /* counts */
 };
 
+/* ---- the grid ---- */
+
 static double tile_cost(const struct grid *grid)
 {
     const double m = (double)grid->tile_m;
@@ -47,6 +49,8 @@ static double tile_cost(const struct grid *grid)
     return (double)grid->k * (2.0 * m * n + read_cost * (m + n));
 }
 
+/* Sides for at least these counts, rounded up for the inner kernels; then the counts that
+ * come of it. */
 static void set_counts(struct grid *grid, int64_t tiles_m, int64_t tiles_n)
 {
     grid->tile_m = base_div_up(grid->m, tiles_m);
@@ -98,6 +102,7 @@ static void choose_tiles(struct grid *grid)
     }
 }
 
+/* Everything from shapes and transposes, nothing from the machine. */
 static struct grid make_grid(const struct node *node)
 {
     const struct attributes *attributes = &node->attributes;
@@ -112,6 +117,8 @@ static struct grid make_grid(const struct node *node)
     choose_tiles(&grid);
     return grid;
 }
+
+/* ---- one tile ---- */
 
 /* An operand or the result: where its tile is. Element (i, j) of the tile, in the order
  * of memory, is at data + i * stride + j. */
@@ -135,6 +142,7 @@ struct tile {
     bool accumulates;
 };
 
+/* Tasks count columns of tiles fastest, so neighbours in time share rows of a. */
 static struct tile make_tile(const struct kernel_call *call, int local_rank,
                              const struct grid *grid, int64_t task)
 {
@@ -211,6 +219,7 @@ static struct block widen(const struct block *operand, bool k_runs_down, int64_t
     return widened;
 }
 
+/* The type that is multiplied in. */
 static enum dtype real_of(const struct node *node)
 {
     return node->inputs[0]->type.dtype == DTYPE_F64 ||
@@ -247,6 +256,7 @@ static struct layout make_layout(const struct node *node, const struct grid *gri
     return layout;
 }
 
+/* The tile in steps of k: widen, multiply, add; the sums are rounded at the end. */
 static void run_widened(const struct tile *tile, const struct layout *layout,
                         enum dtype real, unsigned char *scratch)
 {
@@ -278,6 +288,7 @@ static bool is_dots(const struct tile *tile, const struct grid *grid, enum dtype
            real == DTYPE_F32;
 }
 
+/* c[i][j] (+)= a[i] . b[j], reading row j of the weight while it is in the cache. */
 static void run_dots(const struct tile *tile)
 {
     const float *a = (const float *)(const void *)tile->a.data;

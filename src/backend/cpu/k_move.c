@@ -25,6 +25,7 @@ static unsigned char *target_at(void *data, const struct type *type, int64_t ind
     return (unsigned char *)data + index * (int64_t)dtype_bytes(type->dtype);
 }
 
+/* One task of a move from operand `input` into the result. */
 static void run_shifted(const struct shifted_move *shifted,
                         const struct kernel_call *call, int local_rank, int input,
                         int64_t task)
@@ -35,6 +36,8 @@ static void run_shifted(const struct shifted_move *shifted,
              source_at(rank->inputs[input], type, shifted->source_start),
              target_at(rank->outputs[0], type, shifted->target_start), task);
 }
+
+/* ---- the strides of each op ---- */
 
 /* Result dimension i is dimension axes[i] of x. */
 static struct shifted_move make_transpose(const struct node *node)
@@ -70,6 +73,7 @@ static struct shifted_move make_broadcast(const struct node *node)
                                                    y->shape.dim, source, target)};
 }
 
+/* A box out of x that starts at attributes.start; the result is its size. */
 static struct shifted_move make_slice(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;
@@ -105,6 +109,8 @@ static struct shifted_move make_insert(const struct node *node, int input,
     }
     return shifted;
 }
+
+/* ---- kernels: a task counts, then moves ---- */
 
 static int64_t count_transpose(const struct node *node, int phase,
                                size_t loss_head_bytes)
@@ -205,6 +211,7 @@ static struct shifted_move make_concat(const struct node *node, int part)
     return make_insert(node, part, start);
 }
 
+/* A phase per part: parts differ in shape, so each has its own grid. */
 static int concat_phases(const struct node *node, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;
@@ -241,6 +248,7 @@ static int64_t count_dynamic_slice(const struct node *node, int phase,
     return count_slice(node, phase, loss_head_bytes);
 }
 
+/* A slice whose start along one axis is read from memory. */
 static void run_dynamic_slice(const struct kernel_call *call, int local_rank, int phase,
                               int64_t task, void *thread_scratch)
 {

@@ -40,6 +40,8 @@ struct plan_of_reduce {
     int64_t n_units; /* steps of the reduced walk for one result: runs of at most RUN */
 };
 
+/* ---- from shapes to walks and parts ---- */
+
 static void push(struct walk *walk, int64_t length, int64_t stride)
 {
     walk->length[walk->n] = length;
@@ -102,6 +104,7 @@ static void find_walks(const struct node *node, struct plan_of_reduce *plan)
     }
 }
 
+/* Costs a few hundred instructions, so tasks make it anew rather than pass it on. */
 static struct plan_of_reduce make_plan(const struct node *node)
 {
     struct plan_of_reduce plan = {0};
@@ -132,6 +135,8 @@ static struct plan_of_reduce make_plan(const struct node *node)
     plan.n_parts = base_div_up(plan.n_units, plan.units_per_part);
     return plan;
 }
+
+/* ---- loops over one type ---- */
 
 /* Loops over a run of one type. Reduced runs: LANES interleaved partial results, joined
  * in order at the end. */
@@ -192,6 +197,7 @@ RUNS(int32_t, i32)
 RUNS(uint32_t, u32)
 RUNS(uint8_t, u8)
 
+/* The loops of a dtype; those of bf16 and f16 read widened runs. */
 struct runs {
     double (*run[2])(const void *data, int64_t n); /* sum, max */
     void (*row[2])(const void *data, int64_t n, double *row);
@@ -209,6 +215,8 @@ static const struct runs runs_of[DTYPE_COUNT] = {
     [DTYPE_U32] = RUNS_ROW(u32),  [DTYPE_U8] = RUNS_ROW(u8),
     [DTYPE_BOOL] = RUNS_ROW(u8),
 };
+
+/* ---- phases ---- */
 
 /* The operand while a task walks it. */
 struct source {
@@ -229,6 +237,7 @@ static const void *read_run(struct source *source, int64_t offset, int64_t n)
     return source->widened;
 }
 
+/* Two partial results, the earlier one first. */
 static double join(int is_max, double a, double b)
 {
     return is_max ? larger(b, a) : a + b;
@@ -289,6 +298,7 @@ static int64_t reduce_block(const struct plan_of_reduce *plan, struct source *so
     return n;
 }
 
+/* One task of the first phase. Without parts its results are final. */
 static void run_parts(const struct kernel_call *call, int local_rank,
                       const struct plan_of_reduce *plan, int64_t task)
 {
@@ -337,6 +347,7 @@ static void join_parts(const struct kernel_call *call, int local_rank,
     store(call, local_rank, start, row, n);
 }
 
+/* Partial results in f64, [n_parts, n_results]. */
 static size_t scratch_bytes(const struct node *node, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;

@@ -34,6 +34,7 @@ static int64_t global_start(const struct kernel_call *call, int local_rank, int 
                                                   call->first_rank + local_rank, dim);
 }
 
+/* The value is a double whatever the dtype; one block of them is cast over and over. */
 static void run_constant(const struct kernel_call *call, int local_rank, int phase,
                          int64_t task, void *thread_scratch)
 {
@@ -52,6 +53,7 @@ static void run_constant(const struct kernel_call *call, int local_rank, int pha
     }
 }
 
+/* Element i stands at i / inner mod length along the axis. */
 static void run_iota(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
@@ -92,6 +94,7 @@ static int64_t global_index(const struct kernel_call *call, const int64_t *start
     return global;
 }
 
+/* Neighbours mostly share a block of four words, so the last one is kept at hand. */
 static void run_random_bits(const struct kernel_call *call, int local_rank, int phase,
                             int64_t task, void *thread_scratch)
 {

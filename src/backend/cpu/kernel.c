@@ -36,6 +36,7 @@ const struct kernel *kernel_of(enum op op)
     return kernels[op];
 }
 
+/* A float that kernels written for f32 cannot read. */
 static bool is_other_float(enum dtype dtype)
 {
     return dtype_is_float(dtype) && dtype != DTYPE_F32;
@@ -65,6 +66,7 @@ bool kernel_is_split_by_rows(const struct value *x)
 bool kernel_takes(const struct node *node)
 {
     if (op_kind(node->op) == OP_KIND_PRIMITIVE) {
+        /* Plain kernels take every dtype, and there is nothing to lower them to. */
         return true;
     }
     const struct kernel *kernel = kernel_of(node->op);

@@ -16,6 +16,8 @@ enum {
     TILE_COLUMNS = 256,
 };
 
+/* ---- from strides to tiles ---- */
+
 /* One dimension of the box while it is being simplified. */
 struct axis {
     int64_t length, source, target;
@@ -64,6 +66,7 @@ static int find_source_run(const struct axis *axes, int n)
     return -1;
 }
 
+/* A task is about TASK_ELEMENTS: part of one long run, or many small tiles. */
 static void choose_tiles(struct move *move, bool is_transposed)
 {
     if (is_transposed) {
@@ -99,6 +102,7 @@ struct move move_make(size_t element_bytes, int rank, const int64_t *dim,
         move.source_column = axes[n].source;
         move.target_column = axes[n].target;
     }
+    /* What is neither column nor row is walked outside, one tile after the other. */
     int row_axis = n - 1; /* the next dimension, unless the source runs elsewhere */
     const bool is_strided = move.source_column != 0 && move.source_column != 1;
     const int run = find_source_run(axes, n);
@@ -133,6 +137,8 @@ int64_t move_n_tasks(const struct move *move)
     return base_div_up(count_tiles(move), move->tiles_per_task);
 }
 
+/* ---- copying ---- */
+
 /* One tile: `n_rows` rows of `n_columns` elements, along the target. */
 #define TILE(TYPE)                                                                     \
     static void tile_##TYPE(const struct move *move, const void *source, void *target, \
@@ -161,6 +167,8 @@ TILE(uint16_t)
 TILE(uint32_t)
 TILE(uint64_t)
 
+/* Runs on both sides are memcpy; the rest is copied by element size: what the bytes mean
+ * does not matter. */
 static void copy_tile(const struct move *move, const unsigned char *source,
                       unsigned char *target, int64_t n_rows, int64_t n_columns)
 {

@@ -44,6 +44,7 @@
 #define IS_FLOAT   0
 #include "backend/cpu/plain.inc"
 
+/* bool is u8 that happens to be 0 or 1. */
 const struct plain_loops *plain_loops_of(enum dtype dtype)
 {
     switch (dtype) {
@@ -79,6 +80,10 @@ static double clamp(double x, double low, double high)
     return isnan(x) ? 0.0 : x < low ? low : x > high ? high : x;
 }
 
+/*
+ * Conversions that C leaves undefined out of range are clamped first. 2^63 is a double but
+ * no int64_t, hence the case of its own.
+ */
 static int64_t i64_of_float(double x)
 {
     return x >= 0x1p63 ? INT64_MAX : (int64_t)clamp(x, -0x1p63, 0x1p63);
@@ -98,6 +103,8 @@ static uint8_t u8_of_float(double x)
 {
     return (uint8_t)clamp(x, 0, UINT8_MAX);
 }
+
+/* ---- casts ---- */
 
 #define CAST(name, FROM, TO, expression)                   \
     static void name(const void *from, void *y, int64_t n) \
@@ -147,6 +154,8 @@ static const plain_unary_fn casts[DTYPE_COUNT][DTYPE_COUNT] = {
 
 enum { WIDEN_BLOCK = 512 };
 
+/* bf16 and f16 go by way of f32, in blocks on the stack. That rounds twice only from f64
+ * and from integers beyond 2^24. */
 void plain_cast(enum dtype from, const void *x, enum dtype to, void *y, int64_t n)
 {
     if (from == to) {

@@ -27,6 +27,8 @@ struct table {
     size_t n, capacity;
 };
 
+/* Rows in the order of first sight; sorted when printed. */
+
 /* The row with this label, made if need be: tables are small, so a walk will do. */
 static struct row *find_row(struct table *table, const char *label)
 {
@@ -75,6 +77,7 @@ static void add_step(struct table *table, const char *label,
     row->flops += step->flops * (double)n_ranks * (double)step->n_runs;
 }
 
+/* Most time first; equal ones by name, so that the order is settled. */
 static int compare_rows(const void *a, const void *b)
 {
     const struct row *left = a;
@@ -85,6 +88,7 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(left->label, right->label);
 }
 
+/* Prints at most max_rows rows and a total, and frees the table. */
 static void print_table(struct table *table, const char *title, size_t max_rows,
                         struct str *out)
 {

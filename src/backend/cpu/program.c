@@ -21,6 +21,8 @@
  * brings. */
 enum { SMALL_ELEMENTS = 8192, SMALL_FLOPS = 1 << 18 };
 
+/* ---- passes ---- */
+
 static bool wants_lowering(const struct node *node)
 {
     return !kernel_takes(node);
@@ -48,6 +50,8 @@ static bool take_pass(struct graph **graph, struct graph *owned_next, const char
 /* The graph in the form that the executor runs; NULL if a pass broke it. */
 static struct graph *prepare(const struct graph *graph, struct error *err)
 {
+    /* Lowering comes after expanding, so that it sees each layer's own dtypes; what it
+     * leaves (casts to the same type, gathers over one rank) simplifying removes. */
     struct graph *current = NULL;
     if (!take_pass(&current, rewrite_expand(graph), "expanding", err) ||
         !take_pass(&current, rewrite_lower(current, wants_lowering, false), "lowering",
@@ -61,6 +65,7 @@ static struct graph *prepare(const struct graph *graph, struct error *err)
     return current;
 }
 
+/* plan_scratch_fn: what the kernel wants; a view runs no kernel. */
 static size_t node_scratch(const struct node *node, void *context)
 {
     const struct cpu_engine *engine = context;
@@ -72,11 +77,14 @@ static size_t node_scratch(const struct node *node, void *context)
     return kernel->scratch_bytes(node, engine->loss_head_bytes);
 }
 
+/* ---- arguments ---- */
+
 static bool is_argument(const struct node *node)
 {
     return node->op == OP_PARAMETER || node->op == OP_INPUT;
 }
 
+/* How many parameters of the expanded graph a given argument may have become. */
 static int n_slices(const struct value *argument)
 {
     const struct node *node = argument->node;
@@ -110,6 +118,9 @@ static void map_arguments(struct cpu_program *program)
     ASSERT(to == ordered->n_arguments);
 }
 
+/* ---- steps ---- */
+
+/* The same memory? (The arena is one, so its index says nothing.) */
 static bool slot_equal(const struct plan_slot *a, const struct plan_slot *b)
 {
     return a->kind == b->kind && a->offset == b->offset &&
@@ -122,6 +133,7 @@ static void add_place(struct cpu_program *program, void **address, int local_ran
 {
     struct plan_slot slot = program->plan->slots[value->id];
     if (slot.kind == PLAN_NONE) {
+        /* Nobody reads it, but the kernel writes it: behind the arena. */
         slot = (struct plan_slot){PLAN_ARENA, 0, spare_offset};
     }
     program->places[program->n_places++] =
@@ -152,6 +164,7 @@ static void find_copies(struct cpu_program *program, struct program_step *step)
     }
 }
 
+/* Two per product and sum, of one rank. */
 static double node_flops(const struct node *node)
 {
     if (node->op != OP_MATMUL) {
@@ -162,6 +175,7 @@ static double node_flops(const struct node *node)
     return 2.0 * (double)type_elements(&node->outputs[0]->type) * (double)k;
 }
 
+/* Decided by sizes, so that it is the same in every run. */
 static bool is_small(const struct program_step *step, int n_ranks)
 {
     const struct node *node = step->node;
@@ -176,6 +190,7 @@ static bool is_small(const struct program_step *step, int n_ranks)
            step->flops * n_ranks <= (double)SMALL_FLOPS;
 }
 
+/* The kernel's grid, asked once: it depends on shapes only. */
 static void count_tasks(struct cpu_program *program, const struct cpu_engine *engine,
                         struct program_step *step)
 {
@@ -242,6 +257,7 @@ static size_t spare_bytes(const struct graph *ordered, const struct plan *plan)
     return most;
 }
 
+/* Of all nodes: as many places as there can be per rank. */
 static size_t count_operands(const struct graph *graph)
 {
     size_t n = 0;
@@ -251,6 +267,7 @@ static size_t count_operands(const struct graph *graph)
     return n;
 }
 
+/* Appends the node as a step, unless there is nothing to do for it. */
 static void add_step(struct cpu_program *program, const struct cpu_engine *engine,
                      const struct node *node)
 {
@@ -289,6 +306,9 @@ static void split_places(struct cpu_program *program)
     }
 }
 
+/* Outputs that the plan did not put into their own buffer: arguments handed through,
+ * parts of other values, donated state (then the caller passes that very buffer, and the
+ * copy finds source and target to be one). */
 static void find_deliveries(struct cpu_program *program)
 {
     const struct graph *ordered = program->ordered;
@@ -306,6 +326,7 @@ static void find_deliveries(struct cpu_program *program)
     }
 }
 
+/* Steps in program order, with their operands and scratch. */
 static void build_steps(struct cpu_program *program, const struct cpu_engine *engine)
 {
     const struct graph *ordered = program->ordered;
@@ -336,6 +357,9 @@ static void build_steps(struct cpu_program *program, const struct cpu_engine *en
     mem_free(step_of_node);
 }
 
+/* ---- the program ---- */
+
+/* Reads memory of other ranks. take_split and fan_out do not. */
 static bool is_collective(enum op op)
 {
     return op == OP_ALL_GATHER || op == OP_REDUCE_SCATTER || op == OP_ALL_REDUCE ||
