@@ -26,8 +26,8 @@ struct chunk {
 };
 
 struct arena {
-    struct chunk *newest;
-    size_t next_chunk_bytes;
+    struct chunk *newest;    /* the only one with room left; NULL at first */
+    size_t next_chunk_bytes; /* capacity of the next chunk */
     size_t used_bytes;
 };
 
@@ -52,6 +52,8 @@ void arena_destroy(struct arena *arena)
     mem_free(arena);
 }
 
+/* What is left in the chunk before is given up: at most as much as was asked for did
+ * not fit there. */
 static void add_chunk(struct arena *arena, size_t at_least)
 {
     const size_t capacity =
@@ -83,6 +85,8 @@ void *arena_alloc(struct arena *arena, size_t bytes)
     return pointer; /* mem_alloc has cleared it, and it is handed out only once */
 }
 
+/* Counts come from graphs and settings that were checked, so an overflow is a mistake
+ * of the program. */
 void *arena_alloc_array(struct arena *arena, size_t count, size_t element_bytes)
 {
     size_t bytes;
@@ -99,6 +103,7 @@ char *arena_strdup(struct arena *arena, const char *text)
     return copy;
 }
 
+/* Formatted twice: once for the length, once into memory of just that size. */
 char *arena_printf(struct arena *arena, const char *format, ...)
 {
     va_list args;

@@ -16,6 +16,8 @@ void base_set_rank(int rank)
     assert_rank = rank;
 }
 
+/* The line goes through the fatal handler, so that a program with its own log has it
+ * there too; abort leaves a core with the caller's frames in it. */
 void base_assert_failed(const char *expression, const char *file, int line)
 {
     char message[512];

@@ -10,11 +10,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/*
+ * Results that may not be dropped, formats that the compiler checks against their
+ * arguments (both numbers count from 1), functions that do not come back, and the
+ * symbols of the shared library (all others are hidden).
+ */
 #define MUST_USE                     __attribute__((warn_unused_result))
 #define PRINTF_LIKE(format_at, args) __attribute__((format(printf, format_at, args)))
 #define NORETURN                     __attribute__((noreturn))
 #define PUBLIC                       __attribute__((visibility("default")))
 
+/* Of a true array; a pointer would give nonsense. */
 #define ARRAY_LENGTH(array) (sizeof(array) / sizeof((array)[0]))
 
 /* Programmer error: always on; prints expression, place and rank, then aborts. */
@@ -52,6 +58,7 @@ static inline int64_t base_div_up(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* The smallest multiple that is not below a. Both arguments are positive. */
 static inline int64_t base_round_up(int64_t a, int64_t multiple)
 {
     return base_div_up(a, multiple) * multiple;

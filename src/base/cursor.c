@@ -36,7 +36,8 @@ const unsigned char *cursor_bytes(struct cursor *cursor, uint64_t length)
     return bytes;
 }
 
-/* n_bytes in 1 .. 8 */
+/* n_bytes in 1 .. 8. Byte by byte: files are little-endian whatever the machine is, and
+ * fields need not be aligned. A failed cursor gives 0. */
 static uint64_t read_little_endian(struct cursor *cursor, int n_bytes)
 {
     const unsigned char *bytes = cursor_bytes(cursor, (uint64_t)n_bytes);
@@ -67,6 +68,8 @@ uint64_t cursor_u64(struct cursor *cursor)
     return read_little_endian(cursor, 8);
 }
 
+/* The bits as they are, NaN included; memcpy is the defined way to read them as a
+ * number. */
 float cursor_f32(struct cursor *cursor)
 {
     const uint32_t bits = cursor_u32(cursor);

@@ -11,9 +11,9 @@
 
 struct cursor {
     const unsigned char *bytes; /* borrowed */
-    size_t length;
-    size_t position;
-    bool failed;
+    size_t length;              /* of bytes */
+    size_t position;            /* of the next read, at most length */
+    bool failed;                /* stays true once a read did not fit */
 };
 
 struct cursor cursor_view(const void *bytes, size_t length);

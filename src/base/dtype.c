@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <string.h>
 
+/* The one place where an element type is described. */
 static const struct dtype_row {
     const char *name;
     size_t bytes;
@@ -22,6 +23,7 @@ static const struct dtype_row {
 
 static_assert(ARRAY_LENGTH(dtype_rows) == DTYPE_COUNT, "one row per dtype");
 
+/* A number that is no dtype is a mistake of the program: files name types by text. */
 static const struct dtype_row *row_of(enum dtype dtype)
 {
     ASSERT((unsigned)dtype < DTYPE_COUNT);
@@ -38,6 +40,7 @@ const char *dtype_name(enum dtype dtype)
     return row_of(dtype)->name;
 }
 
+/* Nine short names: a search will do. */
 bool dtype_from_name(const char *name, enum dtype *dtype)
 {
     for (int i = 0; i < DTYPE_COUNT; i++) {
@@ -54,6 +57,7 @@ bool dtype_is_float(enum dtype dtype)
     return row_of(dtype)->is_float;
 }
 
+/* The bits of a float as a word and back, which memcpy may do and a cast may not. */
 static uint32_t bits_of(float x)
 {
     uint32_t bits;
@@ -68,6 +72,12 @@ static float float_of(uint32_t bits)
     return x;
 }
 
+/*
+ *     rounded = (bits + 0x7FFF + lowest kept bit) / 2^16
+ *
+ * A carry out of the mantissa raises the exponent, which is right: the largest floats
+ * round to infinity. NaN is kept apart, or the addition could carry it into infinity.
+ */
 uint16_t dtype_bf16_from_f32(float x)
 {
     const uint32_t bits = bits_of(x);
@@ -106,6 +116,7 @@ uint16_t dtype_f16_from_f32(float x)
     return (uint16_t)(sign | ((rebased + 0xFFF + ((rebased >> 13) & 1)) >> 13));
 }
 
+/* Every f16 is an f32: the fields only move, and the bias changes from 15 to 127. */
 float dtype_f32_from_f16(uint16_t x)
 {
     const uint32_t sign = (uint32_t)(x & 0x8000) << 16;
@@ -121,6 +132,8 @@ float dtype_f32_from_f16(uint16_t x)
     return float_of(sign | ((exponent + 127 - 15) << 23) | (mantissa << 13));
 }
 
+/* One loop per dtype, so that the test is outside and the compiler may vectorise. f32
+ * to f32 may be in place, hence memmove. */
 void dtype_to_f32(enum dtype from, const void *source, float *target, size_t n)
 {
     ASSERT(dtype_is_float(from));
@@ -144,6 +157,7 @@ void dtype_to_f32(enum dtype from, const void *source, float *target, size_t n)
     }
 }
 
+/* As above, the other way; rounding to nearest even in the narrow ones. */
 void dtype_from_f32(enum dtype to, const float *source, void *target, size_t n)
 {
     ASSERT(dtype_is_float(to));

@@ -19,6 +19,7 @@ enum dtype {
     DTYPE_COUNT
 };
 
+/* Facts of one dtype; dtype_from_name is false for names that are none. */
 size_t dtype_bytes(enum dtype dtype);
 const char *dtype_name(enum dtype dtype); /* "f32" */
 bool dtype_from_name(const char *name, enum dtype *dtype);
@@ -27,6 +28,7 @@ bool dtype_is_float(enum dtype dtype);
 /* bf16 is the upper half of f32; to it, to nearest, ties to even; NaN stays NaN. */
 uint16_t dtype_bf16_from_f32(float x);
 float dtype_f32_from_bf16(uint16_t x);
+/* f16 (IEEE half): overflow gives infinity, small numbers become its subnormal ones. */
 uint16_t dtype_f16_from_f32(float x);
 float dtype_f32_from_f16(uint16_t x);
 

@@ -43,6 +43,8 @@ bool error_set(struct error *err, enum error_kind kind, const char *format, ...)
     return false;
 }
 
+/* A context that fills the buffer by itself leaves no room for the message behind it:
+ * it is then the message. */
 bool error_wrap(struct error *err, const char *format, ...)
 {
     ASSERT(err != NULL);
@@ -61,6 +63,8 @@ bool error_wrap(struct error *err, const char *format, ...)
     return false;
 }
 
+/* Only the kinds a caller decides by: a missing file may be fine, a full disk is not
+ * the data's fault. All else about a path is taken as its content's. */
 static enum error_kind kind_of_errno(int number)
 {
     switch (number) {
@@ -89,6 +93,7 @@ bool error_set_errno(struct error *err, int number, const char *format, ...)
     return error_set(err, kind_of_errno(number), "%s: %s", message, text);
 }
 
+/* No default: a new kind does not compile before it has a code. */
 int error_exit_code(enum error_kind kind)
 {
     switch (kind) {

@@ -1,9 +1,9 @@
 /*
  * error - one way to fail.
  *
- * A function that can fail takes `struct error *err` last and returns false or NULL. The
- * message is set once, where the fault is seen, with the values; callers may put context
- * in front; app/ prints it once and exits with error_exit_code().
+ * A function that can fail takes `struct error *err` last and returns false or NULL.
+ * The message is set once, where the fault is seen, with the values; callers may put
+ * context in front; app/ prints it once and exits with error_exit_code().
  *
  *     if (size > left) {
  *         return error_set(err, ERROR_DATA, "%s: tensor %s ends at %zu, file has %zu",
@@ -44,6 +44,8 @@ PRINTF_LIKE(2, 3) bool error_wrap(struct error *err, const char *format, ...);
 PRINTF_LIKE(3, 4)
 bool error_set_errno(struct error *err, int number, const char *format, ...);
 
+/* What the process returns for an error of this kind; docs and scripts rely on the
+ * numbers. */
 int error_exit_code(enum error_kind kind);
 
 #endif

@@ -1,9 +1,9 @@
 /*
  * file - system calls with retries, whole results and messages that name the path.
  *
- * A new file is written beside its place under a name with ".tmp-" in it; rename puts it
- * there in one step. The folder is synced as well: without that a crash may forget the
- * new name.
+ * A new file is written beside its place under a name with ".tmp-" in it; rename puts
+ * it there in one step. The folder is synced as well: without that a crash may forget
+ * the new name.
  */
 #include "base/file.h"
 
@@ -27,14 +27,15 @@ enum {
 };
 
 struct file_writer {
-    int fd;
-    char *path;
-    char *temporary_path;
+    int fd;                /* -1 once closed */
+    char *path;            /* where it will be */
+    char *temporary_path;  /* where it is until commit */
     unsigned char *buffer; /* [WRITER_BUFFER_BYTES], n_buffered of them waiting */
     size_t n_buffered;
 };
 
-/* Opens a regular file for reading; -1 = failed. *length is its size. */
+/* Opens a regular file for reading; -1 = failed. *length is its size. Folders, pipes
+ * and devices are refused: their size says nothing about what can be read. */
 static int open_to_read(const char *path, size_t *length, struct error *err)
 {
     const int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -57,6 +58,8 @@ static int open_to_read(const char *path, size_t *length, struct error *err)
     return fd;
 }
 
+/* The descriptor is not needed once the file is mapped. mmap refuses a length of 0, so
+ * an empty file has no mapping. */
 bool file_map_open(struct file_map *map, const char *path, struct error *err)
 {
     *map = (struct file_map){0};
@@ -105,7 +108,11 @@ void file_map_drop(const struct file_map *map, size_t offset, size_t length)
     }
 }
 
-/* Up to `length` bytes; fewer only at the end of the file. Negative = failed (errno). */
+/*
+ * Up to `length` bytes; fewer only at the end of the file. Negative = failed (errno).
+ * One read may give less than asked for: at signals, on some network disks, and because
+ * Linux moves less than 2 GiB per call.
+ */
 static ssize_t read_fully(int fd, void *bytes, size_t length)
 {
     size_t done = 0;
@@ -127,6 +134,8 @@ static ssize_t read_fully(int fd, void *bytes, size_t length)
     return (ssize_t)done;
 }
 
+/* A file that shrinks meanwhile gives what is there; one that grows is cut at the size
+ * it had. One byte more than the size is allocated, for the NUL. */
 char *file_read(const char *path, size_t max_bytes, size_t *length, struct error *err)
 {
     size_t size;
@@ -162,6 +171,8 @@ fail:
     return NULL;
 }
 
+/* Disks that are full show up here, with the final path in the message: nobody knows
+ * the temporary one. */
 static bool write_fully(struct file_writer *writer, const void *bytes, size_t length,
                         struct error *err)
 {
@@ -181,6 +192,8 @@ static bool write_fully(struct file_writer *writer, const void *bytes, size_t le
     return true;
 }
 
+/* O_EXCL: the name is ours alone or it is not taken. 0666 is narrowed by the umask, so
+ * the file is as readable as the user's others. */
 struct file_writer *file_writer_open(const char *path, struct error *err)
 {
     struct file_writer *writer = mem_alloc(sizeof(*writer));
@@ -209,6 +222,8 @@ struct file_writer *file_writer_open(const char *path, struct error *err)
     return writer;
 }
 
+/* The buffer counts as empty even if writing fails: after a failure the writer is
+ * aborted. */
 static bool flush_buffer(struct file_writer *writer, struct error *err)
 {
     const size_t n = writer->n_buffered;
@@ -216,6 +231,8 @@ static bool flush_buffer(struct file_writer *writer, struct error *err)
     return write_fully(writer, writer->buffer, n, err);
 }
 
+/* Small pieces are gathered, as headers are written field by field; pieces larger than
+ * the buffer go straight to the file behind what was gathered. */
 bool file_writer_add(struct file_writer *writer, const void *bytes, size_t length,
                      struct error *err)
 {
@@ -257,6 +274,8 @@ static void writer_free(struct file_writer *owned_writer)
     mem_free(owned_writer);
 }
 
+/* The order makes it safe: contents on disk, then the name, then the folder. Until
+ * rename the old file is untouched; after it the new one is whole. */
 bool file_writer_commit(struct file_writer *owned_writer, struct error *err)
 {
     struct file_writer *writer = owned_writer;
@@ -312,6 +331,7 @@ bool file_write_atomic(const char *path, const void *bytes, size_t length,
     return file_writer_commit(writer, err);
 }
 
+/* In pieces, so that a large model does not have to fit into memory. */
 bool file_copy(const char *from, const char *to, struct error *err)
 {
     size_t length;
@@ -362,6 +382,7 @@ bool file_is_folder(const char *path)
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
 }
 
+/* Somebody else may make one of them at the same time: EEXIST is fine for a folder. */
 bool file_make_folders(const char *path, struct error *err)
 {
     char *part = mem_strdup(path);
@@ -381,7 +402,11 @@ bool file_make_folders(const char *path, struct error *err)
     return done;
 }
 
-/* Removes `name` in the open folder `parent`; `path` is for messages. */
+/*
+ * Removes `name` in the open folder `parent`; `path` is for messages. Everything is
+ * done relative to open folders with O_NOFOLLOW, so that a link that is put in place
+ * meanwhile cannot lead out of the tree. What is gone already is fine.
+ */
 static bool remove_entry(int parent, const char *name, const char *path,
                          struct error *err)
 {
@@ -424,6 +449,8 @@ bool file_remove_tree(const char *path, struct error *err)
     return remove_entry(AT_FDCWD, path, path, err);
 }
 
+/* A slash at the start of `name` is dropped: the result is always below `folder`,
+ * unless that is empty, or `name` holds "..". */
 char *file_join(const char *folder, const char *name)
 {
     const size_t folder_length = strlen(folder);

@@ -13,7 +13,7 @@ struct error;
 /* A file mapped read-only; bytes is NULL for an empty file. */
 struct file_map {
     const unsigned char *bytes;
-    size_t length;
+    size_t length; /* in bytes */
 };
 
 MUST_USE bool file_map_open(struct file_map *map, const char *path, struct error *err);
@@ -33,7 +33,8 @@ MUST_USE bool file_write_atomic(const char *path, const void *bytes, size_t leng
 
 /*
  * A file written piece by piece under a temporary name; file_writer_commit syncs and
- * renames it to `path`; file_writer_abort (takes NULL) removes it. Both free the writer.
+ * renames it to `path`; file_writer_abort (takes NULL) removes it. Both free the
+ * writer.
  */
 struct file_writer;
 MUST_USE struct file_writer *file_writer_open(const char *path, struct error *err);

@@ -11,7 +11,9 @@
 
 enum { DEPTH_LIMIT = 100 };
 
-/* jansson's own limit is 2048 calls deep. Counted before parsing, outside of strings. */
+/*
+ * jansson's own limit is 2048 calls deep. Counted before parsing, outside of strings.
+ */
 static bool is_too_deep(const char *text, size_t length)
 {
     int depth = 0;
@@ -37,6 +39,8 @@ static bool is_too_deep(const char *text, size_t length)
     return false;
 }
 
+/* Duplicates are refused: which of two equal keys counts is not defined, and in a
+ * settings file it is always a mistake. */
 json_t *json_parse(const char *text, size_t length, const char *where,
                    struct error *err)
 {
@@ -54,6 +58,7 @@ json_t *json_parse(const char *text, size_t length, const char *where,
     return value;
 }
 
+/* The text is freed before return: jansson keeps its own copies. */
 json_t *json_read_file(const char *path, size_t max_bytes, struct error *err)
 {
     size_t length;
@@ -66,6 +71,7 @@ json_t *json_read_file(const char *path, size_t max_bytes, struct error *err)
     return value;
 }
 
+/* With its article, for "is %s, expected %s". */
 static const char *type_name(const json_t *value)
 {
     switch (json_typeof(value)) {
@@ -123,6 +129,7 @@ json_t *json_need_array(const json_t *object, const char *key, const char *where
     return value;
 }
 
+/* A zero byte inside would cut the string for everyone who takes it as a C string. */
 const char *json_need_string(const json_t *object, const char *key, const char *where,
                              struct error *err)
 {
@@ -138,6 +145,7 @@ const char *json_need_string(const json_t *object, const char *key, const char *
     return json_string_value(value);
 }
 
+/* 1.0 is not an integer here: jansson tells the two apart by how they are written. */
 bool json_need_integer(const json_t *object, const char *key, const char *where,
                        int64_t min, int64_t max, int64_t *number, struct error *err)
 {

@@ -12,16 +12,16 @@
 
 struct error;
 
-/* Parses text[0 .. length); `where` (file, or file:line) is for messages. Duplicate keys,
- * depth over 100 and trailing bytes are errors. Release with json_decref. */
+/* Parses text[0 .. length); `where` (file, or file:line) is for messages. Duplicate
+ * keys, depth over 100 and trailing bytes are errors. Release with json_decref. */
 MUST_USE json_t *json_parse(const char *text, size_t length, const char *where,
                             struct error *err);
 MUST_USE json_t *json_read_file(const char *path, size_t max_bytes, struct error *err);
 
 /*
- * json_need_x(object, key, where, ...): the member `key`, which has to be there and of that
- * kind; what is returned is borrowed from the object. An integer also has to be within
- * [min, max]; a number may be an integer.
+ * json_need_x(object, key, where, ...): the member `key`, which has to be there and of
+ * that kind; what is returned is borrowed from the object. An integer also has to be
+ * within [min, max]; a number may be an integer.
  */
 MUST_USE json_t *json_need_object(const json_t *object, const char *key,
                                   const char *where, struct error *err);

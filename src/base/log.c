@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+/* Read by any thread at any time, hence atomic. */
 static _Atomic int shown_level = LOG_NOTE;
 static FILE *_Atomic log_file;
 
@@ -38,6 +39,8 @@ static const char *prefix_of(enum log_level level)
 
 /* Longer lines are cut: a log line is for people. */
 PRINTF_LIKE(2, 0)
+/* One fwrite per line and place. A line for the file is flushed at once: the last ones
+ * before a crash matter most. */
 static void write_line(enum log_level level, const char *format, va_list args)
 {
     if ((int)level > atomic_load(&shown_level)) {

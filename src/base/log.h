@@ -1,8 +1,8 @@
 /*
  * log - one line per event, to stderr and, when set, to a file.
  *
- * Levels: errors and warnings are prefixed ("lathe: warning: ..."), notes are not. The
- * level is one of the two globals of the program (the other is the CPU variant).
+ * Levels: errors and warnings are prefixed ("lathe: warning: ..."), notes are not.
+ * Level and file are the program's, not one caller's: set once at start.
  */
 #ifndef BASE_LOG_H
 #define BASE_LOG_H
@@ -13,6 +13,7 @@
 
 enum log_level { LOG_ERROR, LOG_WARNING, LOG_NOTE, LOG_DEBUG };
 
+/* Lines above this level are dropped; LOG_NOTE at first. */
 void log_set_level(enum log_level level);
 
 /* Every line also goes to `file` (borrowed; NULL stops that). */

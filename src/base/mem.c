@@ -37,6 +37,8 @@ struct block_header {
 
 static_assert(sizeof(struct block_header) == MEM_ALIGNMENT, "header is one line");
 
+/* Set once at start, before there are threads. The others are per thread: a guarded
+ * step does not forbid the loader's thread to allocate. */
 static mem_fatal_fn fatal_handler;
 static _Thread_local int guard_depth;
 static _Thread_local int64_t fails_in; /* see mem_fail_try_alloc; 0 = never */
@@ -56,6 +58,7 @@ void mem_report_fatal(const char *message)
     }
 }
 
+/* The buffer is on the stack, and _exit runs no handlers: either could allocate. */
 NORETURN static void end_exhausted(size_t bytes)
 {
     char message[128];
@@ -67,7 +70,15 @@ NORETURN static void end_exhausted(size_t bytes)
     _exit(error_exit_code(ERROR_RESOURCE));
 }
 
-/* Zeroed pages, or NULL. */
+/*
+ * Zeroed pages, or NULL.
+ *
+ *     start         start + PAGE_BYTES
+ *     | first page  | the caller's bytes ... |    mapped_bytes in all
+ *
+ * The header is the last 64 bytes of the first page, so that the caller's pointer is at
+ * the start of a page.
+ */
 static void *map_block(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX - 2 * (size_t)PAGE_BYTES) {
@@ -89,7 +100,11 @@ static void *map_block(size_t bytes)
     return pointer;
 }
 
-/* Memory with any content, or NULL. */
+/*
+ * Memory with any content, or NULL. aligned_alloc wants a size that is a multiple of
+ * the alignment: one line for the header, then the bytes rounded up. At least one line
+ * is left behind the header, so that even 0 bytes have an address of their own.
+ */
 static void *heap_block(size_t bytes)
 {
     if (bytes > PTRDIFF_MAX - 2 * (size_t)MEM_ALIGNMENT) {
@@ -111,6 +126,7 @@ static void *any_block(size_t bytes)
     return bytes >= map_from_bytes ? map_block(bytes) : heap_block(bytes);
 }
 
+/* Mapped pages come zeroed from the system: only the heap needs the memset. */
 void *mem_alloc(size_t bytes)
 {
     void *pointer = any_block(bytes);
@@ -132,6 +148,8 @@ void *mem_alloc_array(size_t count, size_t element_bytes)
     return mem_alloc(bytes);
 }
 
+/* Not realloc: it would not keep the alignment, and the block may change its kind. Only
+ * the old part is copied. */
 void *mem_grow_array(void *owned_old, size_t old_count, size_t count,
                      size_t element_bytes)
 {
@@ -153,6 +171,7 @@ void *mem_grow_array(void *owned_old, size_t old_count, size_t count,
     return grown;
 }
 
+/* Doubling keeps the cost of n appends linear in n. */
 void *mem_reserve_one(void *owned_items, size_t n, size_t *capacity,
                       size_t element_bytes)
 {
@@ -170,6 +189,9 @@ char *mem_strdup(const char *text)
     return mem_strndup(text, strlen(text));
 }
 
+/*
+ * strnlen: `text` need not be terminated within `length`. The NUL comes from mem_alloc.
+ */
 char *mem_strndup(const char *text, size_t length)
 {
     const size_t kept = strnlen(text, length);
@@ -194,6 +216,7 @@ void mem_fail_try_alloc(int64_t n)
     fails_in = n;
 }
 
+/* The header says which of the two ways back it is. */
 void mem_free(void *pointer)
 {
     if (pointer == NULL) {
@@ -208,6 +231,7 @@ void mem_free(void *pointer)
     ASSERT(rc == 0);
 }
 
+/* By division, which cannot overflow. */
 bool mem_size_mul(size_t a, size_t b, size_t *product)
 {
     if (b != 0 && a > SIZE_MAX / b) {
@@ -253,6 +277,7 @@ size_t mem_resident_bytes(void)
     return status_bytes("VmRSS:");
 }
 
+/* ru_maxrss counts in KiB on Linux. */
 size_t mem_peak_resident_bytes(void)
 {
     /* Not ru_maxrss where it can be helped: that one survives exec, so it may be the

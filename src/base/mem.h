@@ -2,8 +2,8 @@
  * mem - heap memory.
  *
  * mem_alloc and its kin are for small host memory: they never return NULL, running out
- * ends the process with one line and exit code 4. Sizes that come from a model or a file
- * go through mem_size_mul and mem_try_alloc, whose callers unwind.
+ * ends the process with one line and exit code 4. Sizes that come from a model or a
+ * file go through mem_size_mul and mem_try_alloc, whose callers unwind.
  */
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -23,8 +23,8 @@ void *mem_grow_array(void *owned_old, size_t old_count, size_t count,
                      size_t element_bytes);
 
 /*
- * mem_reserve_one(items, n, capacity, element_bytes): ensures room for one more element in a
- * growing array; updates *capacity. Returns the (perhaps moved) array.
+ * mem_reserve_one(items, n, capacity, element_bytes): ensures room for one more element
+ * in a growing array; updates *capacity. Returns the (perhaps moved) array.
  */
 void *mem_reserve_one(void *owned_items, size_t n, size_t *capacity,
                       size_t element_bytes);
@@ -36,8 +36,8 @@ char *mem_strndup(const char *text, size_t length);
  * blocks are mapped directly, so that pages never touched cost nothing. */
 MUST_USE void *mem_try_alloc(size_t bytes, const char *what, struct error *err);
 
-/* For tests of unwinding: the n-th mem_try_alloc of this thread from now on (1 = the next)
- * fails, once; 0 = none. */
+/* For tests of unwinding: the n-th mem_try_alloc of this thread from now on (1 = the
+ * next) fails, once; 0 = none. */
 void mem_fail_try_alloc(int64_t n);
 
 /* Takes NULL. */

@@ -1,11 +1,11 @@
 /*
  * pool - threads that take numbered tasks from one atomic word.
  *
- * `state` holds (generation, tasks not yet taken): whoever moves the count from r to r - 1
- * owns task n_tasks - r. The generation makes a late thread's exchange fail, so nobody
- * waits for threads that slept through a run: pool_run returns when `n_left`, the tasks
- * not yet ended, is zero. Having taken a task means the run is still going on, so `run`,
- * `context` and `n_tasks` are read only then.
+ * `state` holds (generation, tasks not yet taken): whoever moves the count from r to r
+ * - 1 owns task n_tasks - r. The generation makes a late thread's exchange fail, so
+ * nobody waits for threads that slept through a run: pool_run returns when `n_left`,
+ * the tasks not yet ended, is zero. Having taken a task means the run is still going
+ * on, so `run`, `context` and `n_tasks` are read only then.
  *
  * Idle threads look for work for some microseconds, then sleep on a condition variable.
  */
@@ -22,7 +22,7 @@
 enum { SPIN_ROUNDS = 2000 }; /* of about 10 ns */
 
 struct worker {
-    struct pool *pool;
+    struct pool *pool; /* that it works for */
     pthread_t thread;
     int index; /* 1 .. n_threads - 1 */
 };
@@ -32,14 +32,14 @@ struct pool {
     _Atomic int64_t n_left;
     unsigned char padding[MEM_ALIGNMENT - 2 * sizeof(uint64_t)]; /* own cache line */
 
-    pool_task_fn run;
+    pool_task_fn run; /* of the current run, as the next two */
     void *context;
     int64_t n_tasks;
 
     int n_threads;
-    int n_started;
+    int n_started;   /* workers to join; less than n_threads - 1 if creation failed */
     int spin_rounds; /* 0 where threads outnumber processors */
-    struct worker *workers;
+    struct worker *workers; /* [n_threads]; entry 0 is the caller's, unused */
 
     pthread_mutex_t mutex;
     pthread_cond_t work_came;
@@ -49,6 +49,8 @@ struct pool {
     _Atomic bool is_stopping;
 };
 
+/* Tells the processor that this is a waiting loop: less power, and the other thread of
+ * the core runs faster. */
 static void spin_once(void)
 {
 #if defined(__x86_64__) || defined(__i386__)
@@ -58,7 +60,12 @@ static void spin_once(void)
 #endif
 }
 
-/* Takes tasks until none is left to take. */
+/*
+ * Takes tasks until none is left to take. The exchange is the only place where a task
+ * changes hands: acquire makes the run's fields visible to whoever took one. The
+ * subtraction from n_left publishes what the task wrote to the caller of pool_run;
+ * whoever ends the last task wakes the caller, if it sleeps.
+ */
 static void work(struct pool *pool, int thread)
 {
     uint64_t state = atomic_load_explicit(&pool->state, memory_order_acquire);
@@ -102,6 +109,7 @@ static void wait_for_work(struct pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* Others may still be at their tasks when work finds nothing more to take. */
 static void *worker_main(void *argument)
 {
     const struct worker *worker = argument;
@@ -131,6 +139,8 @@ static void pin(const struct worker *worker, const cpu_set_t *allowed)
     }
 }
 
+/* More threads than processors take turns, and a thread that spins would only keep
+ * another from working: then nobody spins. */
 struct pool *pool_create(int n_threads, struct error *err)
 {
     ASSERT(n_threads >= 0);
@@ -167,6 +177,8 @@ struct pool *pool_create(int n_threads, struct error *err)
     return pool;
 }
 
+/* The flag is set under the mutex, or a worker could look at it and then sleep through
+ * the broadcast. Only started threads are joined: creation may have failed halfway. */
 void pool_destroy(struct pool *pool)
 {
     if (pool == NULL) {
@@ -191,7 +203,8 @@ int pool_n_threads(const struct pool *pool)
     return pool->n_threads;
 }
 
-/* Returns when n_left is zero. */
+/* Returns when n_left is zero. caller_waits is set before n_left is read; work does the
+ * opposite, so either the loop sees zero or the last worker sees the flag. */
 static void wait_for_end(struct pool *pool)
 {
     for (int i = 0; i < pool->spin_rounds; i++) {
@@ -209,6 +222,8 @@ static void wait_for_end(struct pool *pool)
     pthread_mutex_unlock(&pool->mutex);
 }
 
+/* What a task reads is stored before `state`, which is what publishes the run. A single
+ * task, or a single thread, needs no hand-over at all. */
 void pool_run(struct pool *pool, int64_t n_tasks, pool_task_fn run, void *context)
 {
     ASSERT(0 <= n_tasks && n_tasks <= UINT32_MAX);

@@ -23,6 +23,7 @@ typedef void (*pool_task_fn)(void *context, int64_t task, int thread);
 MUST_USE struct pool *pool_create(int n_threads, struct error *err);
 void pool_destroy(struct pool *pool); /* takes NULL */
 
+/* The caller counts as one of them. */
 int pool_n_threads(const struct pool *pool);
 
 /* Runs all tasks and returns when the last has ended. */

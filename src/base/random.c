@@ -8,6 +8,11 @@
 
 #include <math.h>
 
+/*
+ * (c0, c1, c2, c3) <- (hi(M1 c2) ^ c1 ^ k0, lo(M1 c2), hi(M0 c0) ^ c3 ^ k1, lo(M0 c0))
+ * and each key word grows by its constant after every round. hi and lo are the halves
+ * of the 64-bit product.
+ */
 void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0];
@@ -32,6 +37,8 @@ void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
     out[3] = c3;
 }
 
+/* Purpose and the upper part of step share the last word; the bounds keep them apart,
+ * so no two streams overlap. */
 void random_block(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t block,
                   uint32_t out[4])
 {
@@ -47,6 +54,7 @@ void random_block(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t block
     random_philox(counter, key, out);
 }
 
+/* Three of the four words are thrown away: for whole arrays use random_block. */
 uint32_t random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
 {
     uint32_t words[4];
@@ -54,12 +62,20 @@ uint32_t random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t in
     return words[index % 4];
 }
 
+/* 24 bits fill the mantissa: every result is exact, and 1.0 is never reached. */
 float random_uniform(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
 {
     return (float)(random_bits(seed, purpose, step, index) >> 8) * 0x1p-24f;
 }
 
-/* Words 2 i and 2 i + 1 of the stream, which lie in one block. */
+/*
+ * Words 2 i and 2 i + 1 of the stream, which lie in one block:
+ *
+ *     sqrt(-2 ln u) cos(2 pi w),  u = (first + 1) / 2^32,  w = second / 2^32
+ *
+ * u is never 0, so the logarithm is finite. The sine of the pair is not used, so that
+ * no number needs the one beside it.
+ */
 float random_normal(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index)
 {
     static const double two_pi = 6.283185307179586476925286766559;

@@ -23,7 +23,8 @@ void str_clear(struct str *s)
     }
 }
 
-/* Makes room for `more` bytes and the NUL. */
+/* Makes room for `more` bytes and the NUL. Doubling, or what is needed if that is more.
+ * `kept` includes the NUL, which makes the text valid at any moment. */
 static void reserve(struct str *s, size_t more)
 {
     ASSERT(more < PTRDIFF_MAX - s->length);
@@ -45,6 +46,7 @@ void str_add(struct str *s, const char *text)
     str_add_bytes(s, text, strlen(text));
 }
 
+/* memcpy is not called for 0 bytes, because `bytes` may then be NULL. */
 void str_add_bytes(struct str *s, const void *bytes, size_t length)
 {
     reserve(s, length);
@@ -60,6 +62,7 @@ void str_add_char(struct str *s, char c)
     str_add_bytes(s, &c, 1);
 }
 
+/* Formatted twice, so that the second time it goes right to its place. */
 void str_printf(struct str *s, const char *format, ...)
 {
     va_list args;
@@ -94,8 +97,9 @@ bool str_ends_with(const char *text, const char *suffix)
 }
 
 /*
- * Greedy with one point of return: a '*' matches nothing at first and one byte more each
- * time what follows does not fit. Only the last '*' ever needs that, so no recursion.
+ * Greedy with one point of return: a '*' matches nothing at first and one byte more
+ * each time what follows does not fit. Only the last '*' ever needs that, so no
+ * recursion.
  */
 bool str_matches(const char *pattern, const char *text)
 {
@@ -128,8 +132,8 @@ static int min_of_3(int a, int b, int c)
 }
 
 /*
- * Optimal string alignment: row i of the table holds the distances from a[0..i) to every
- * b[0..j); three rows are kept, the third for swapped neighbours.
+ * Optimal string alignment: row i of the table holds the distances from a[0..i) to
+ * every b[0..j); three rows are kept, the third for swapped neighbours.
  */
 int str_distance(const char *a, const char *b)
 {

@@ -12,11 +12,13 @@
 #include "base/base.h"
 
 struct str {
-    char *text;    /* always NUL-terminated once anything was added; NULL before */
-    size_t length; /* bytes, without the NUL */
-    size_t capacity;
+    char *text;      /* always NUL-terminated once anything was added; NULL before */
+    size_t length;   /* bytes, without the NUL */
+    size_t capacity; /* bytes allocated, the NUL included; 0 = none */
 };
 
+/* A zeroed struct is an empty string. All of them append; none fails (mem_alloc ends
+ * the process). */
 void str_deinit(struct str *s);
 void str_clear(struct str *s); /* keeps the memory */
 void str_add(struct str *s, const char *text);

@@ -26,6 +26,7 @@ static bool same_arrays(const struct attributes *a, const struct attributes *b)
            placement_equal(&a->placement, &b->placement);
 }
 
+/* Fields of the composites, and lengths. */
 static bool same_numbers(const struct attributes *a, const struct attributes *b)
 {
     return same_double(a->value, b->value) && same_double(a->eps, b->eps) &&
@@ -34,6 +35,7 @@ static bool same_numbers(const struct attributes *a, const struct attributes *b)
            a->ignore_row == b->ignore_row && a->size == b->size;
 }
 
+/* Fields with few values. */
 static bool same_choices(const struct attributes *a, const struct attributes *b)
 {
     return a->n_axes == b->n_axes && a->axis == b->axis &&
@@ -46,6 +48,8 @@ static bool same_choices(const struct attributes *a, const struct attributes *b)
            a->n_stacked == b->n_stacked;
 }
 
+/* A field that is added to the struct has to be added here too: nodes that differ in it
+ * alone would be merged. */
 bool attributes_equal(const struct attributes *a, const struct attributes *b)
 {
     return same_arrays(a, b) && same_numbers(a, b) && same_choices(a, b);

@@ -1,8 +1,9 @@
 /*
- * build - sources, elementwise ops, contraction and reduction, collectives. (Moves are in
- * build_move.c, composites in build_composite.c.)
+ * build - sources, elementwise ops, contraction and reduction, collectives. (Moves are
+ * in build_move.c, composites in build_composite.c.)
  *
- * Each function only puts operands and attributes in the op's order; rules are in infer.
+ * Each function only puts operands and attributes in the op's order; rules are in
+ * infer.
  */
 #include "graph/build.h"
 
@@ -15,6 +16,7 @@ static struct value *append(struct graph *graph, enum op op, int n_inputs,
         ->outputs[0];
 }
 
+/* Sources have no operands: their attributes are their type. */
 static struct attributes of_type(struct type type)
 {
     return (struct attributes){
@@ -46,6 +48,7 @@ struct value *build_stacked_parameter(struct graph *graph, const char *name,
     return node->outputs[0];
 }
 
+/* A parameter that is no stack is a stack of one: it has one name. */
 struct value *build_parameter(struct graph *graph, const char *name, struct type type,
                               bool is_trainable)
 {
@@ -86,6 +89,7 @@ struct value *build_random_bits(struct graph *graph, struct value *seed,
                   &attributes);
 }
 
+/* The type (i32 scalar) is the rule's. */
 struct value *build_axis_index(struct graph *graph, enum mesh_axis axis)
 {
     const struct attributes attributes = {.mesh_axis = axis};
@@ -94,6 +98,7 @@ struct value *build_axis_index(struct graph *graph, enum mesh_axis axis)
 
 /* ---- elementwise ---- */
 
+/* Ops without attributes. */
 static struct value *unary(struct graph *graph, enum op op, struct value *x)
 {
     return append(graph, op, 1, &x, &(struct attributes){0});
@@ -245,8 +250,9 @@ struct value *build_matmul_into(struct graph *graph, struct value *a, struct val
 
 /*
  * The leading dimensions of x are merged into one, so that the weight needs no copies:
- * [..., K] -> [R, K] . [N, K]^T -> [R, N] -> [..., N]. Placements are given, because with
- * lengths of 1 (decoding one token) the rule for reshape would not know rows from columns.
+ * [..., K] -> [R, K] . [N, K]^T -> [R, N] -> [..., N]. Placements are given, because
+ * with lengths of 1 (decoding one token) the rule for reshape would not know rows from
+ * columns.
  */
 struct value *build_linear(struct graph *graph, struct value *x, struct value *weight)
 {
@@ -280,6 +286,7 @@ struct value *build_linear(struct graph *graph, struct value *x, struct value *w
     return build_reshape_placed(graph, y, result_shape, placement);
 }
 
+/* Reducing over no dimension is allowed: it is the identity. */
 static struct value *reduce(struct graph *graph, enum op op, struct value *x,
                             int n_axes, const int *axes)
 {
@@ -305,6 +312,7 @@ struct value *build_reduce_max(struct graph *graph, struct value *x, int n_axes,
 
 /* ---- collectives ---- */
 
+/* One mesh axis, one dimension (0 for fan_out, which has none). */
 static struct value *collective(struct graph *graph, enum op op, struct value *x,
                                 enum mesh_axis mesh_axis, int axis)
 {
@@ -331,6 +339,7 @@ struct value *build_all_reduce(struct graph *graph, struct value *x,
     return append(graph, OP_ALL_REDUCE, 1, &x, &attributes);
 }
 
+/* axes[0] becomes whole, axes[1] gets cut. */
 struct value *build_all_to_all(struct graph *graph, struct value *x,
                                enum mesh_axis mesh_axis, int from_axis, int to_axis)
 {

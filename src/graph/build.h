@@ -1,11 +1,12 @@
 /*
- * build - one function per op: operands, attributes, result. Ops in the order of ops.def.
+ * build - one function per op: operands, attributes, result. Ops in the order of
+ * ops.def.
  *
  * Shapes are written [B, T, D]; `same dtype` means that operands and result share it.
- * Elementwise ops take operands of equal shape, or one of them may be a scalar (rank 0).
- * Placement rules are stated where they are not plain: elementwise operands must agree;
- * partial values may only be added to partial ones, scaled by same ones, cast, moved and
- * reduced.
+ * Elementwise ops take operands of equal shape, or one of them may be a scalar (rank
+ * 0). Placement rules are stated where they are not plain: elementwise operands must
+ * agree; partial values may only be added to partial ones, scaled by same ones, cast,
+ * moved and reduced.
  */
 #ifndef GRAPH_BUILD_H
 #define GRAPH_BUILD_H
@@ -16,7 +17,9 @@
 struct value *build_parameter(struct graph *graph, const char *name, struct type type,
                               bool is_trainable);
 
-/* A stacked parameter: type [n, ...] (or [n, m, ...] when nested), one name per slice. */
+/*
+ * A stacked parameter: type [n, ...] (or [n, m, ...] when nested), one name per slice.
+ */
 struct value *build_stacked_parameter(struct graph *graph, const char *name,
                                       const char *const *names, int n_names,
                                       struct type type, bool is_trainable);
@@ -28,8 +31,8 @@ struct value *build_input(struct graph *graph, const char *name, struct type typ
 struct value *build_constant(struct graph *graph, struct type type, double value);
 struct value *build_scalar(struct graph *graph, enum dtype dtype, double value);
 
-/* i32 (or any dtype) counting along `axis`; where the type splits that dimension over the
- * mesh it counts globally. */
+/* i32 (or any dtype) counting along `axis`; where the type splits that dimension over
+ * the mesh it counts globally. */
 struct value *build_iota(struct graph *graph, struct type type, int axis);
 
 /* u32 bits, random_bits(seed, purpose, step, global element index); seed, step: u32
@@ -80,8 +83,8 @@ struct value *build_shift(struct graph *graph, struct value *x, double value);
 struct value *build_matmul(struct graph *graph, struct value *a, struct value *b,
                            bool transpose_a, bool transpose_b, enum dtype dtype);
 
-/* As above, plus acc [..., M, N] of `dtype` where keep (bool scalar) is true; the result
- * takes the memory of acc. keep NULL: always. */
+/* As above, plus acc [..., M, N] of `dtype` where keep (bool scalar) is true; the
+ * result takes the memory of acc. keep NULL: always. */
 struct value *build_matmul_into(struct graph *graph, struct value *a, struct value *b,
                                 bool transpose_a, bool transpose_b, struct value *acc,
                                 struct value *keep);
@@ -95,9 +98,11 @@ struct value *build_reduce_sum(struct graph *graph, struct value *x, int n_axes,
 struct value *build_reduce_max(struct graph *graph, struct value *x, int n_axes,
                                const int *axes);
 
-/* Equal number of elements. A split dimension must be the first of those it merges with;
- * the split stays if nothing changes up to there, or else goes to the first dimension
- * longer than 1 that it becomes. */
+/*
+ * Equal number of elements. A split dimension must be the first of those it merges
+ * with; the split stays if nothing changes up to there, or else goes to the first
+ * dimension longer than 1 that it becomes.
+ */
 struct value *build_reshape(struct graph *graph, struct value *x, struct shape shape);
 
 /* As above, with the result's placement given where the rule cannot know it. */
@@ -108,10 +113,10 @@ struct value *build_reshape_placed(struct graph *graph, struct value *x,
 struct value *build_transpose(struct graph *graph, struct value *x, const int *axes);
 
 /*
- * Dimension i of x becomes dimension axes[i] (ascending) of `shape`; a dimension of length
- * 1 is stretched. `placement` may split new or stretched dimensions over axes where x is
- * the same; for the others it must say what x's placement becomes. Gradient: the sum over
- * new dimensions, so partial over such axes.
+ * Dimension i of x becomes dimension axes[i] (ascending) of `shape`; a dimension of
+ * length 1 is stretched. `placement` may split new or stretched dimensions over axes
+ * where x is the same; for the others it must say what x's placement becomes. Gradient:
+ * the sum over new dimensions, so partial over such axes.
  */
 struct value *build_broadcast(struct graph *graph, struct value *x, struct shape shape,
                               const int *axes, struct placement placement);
@@ -134,11 +139,12 @@ struct value *build_pad(struct graph *graph, struct value *x, const int64_t *bef
 struct value *build_concat(struct graph *graph, struct value *const *parts, int n_parts,
                            int axis);
 
-/* x[..., start .. start + size, ...] along `axis`; start i32 scalar, clamped into range. */
+/* x[..., start .. start + size, ...] along `axis`; start i32 scalar, clamped into
+ * range. */
 struct value *build_dynamic_slice(struct graph *graph, struct value *x,
                                   struct value *start, int axis, int64_t size);
 
-/* x with `part` written at start along `axis`. */
+/* x with `part` written at start (clamped, as above) along `axis`; takes x's memory. */
 struct value *build_dynamic_update_slice(struct graph *graph, struct value *x,
                                          struct value *part, struct value *start,
                                          int axis);
@@ -148,9 +154,11 @@ struct value *build_dynamic_update_slice(struct graph *graph, struct value *x,
 struct value *build_gather_rows(struct graph *graph, struct value *table,
                                 struct value *ids, int64_t ignore_row);
 
-/* acc [V, ...] with rows [S..., ...] added at ids i32 [S...], in order; ids out of range
- * and ignore_row are skipped. keep (bool scalar, NULL: always): acc starts at zero where
- * false. Takes the memory of acc. */
+/*
+ * acc [V, ...] with rows [S..., ...] added at ids i32 [S...], in order; ids out of
+ * range and ignore_row are skipped. keep (bool scalar, NULL: always): acc starts at
+ * zero where false. Takes the memory of acc.
+ */
 struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
                                      struct value *ids, struct value *rows,
                                      struct value *keep, int64_t ignore_row);
@@ -158,9 +166,9 @@ struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
 /*
  * n times the body. Body arguments (all made by build_input, in this order): iteration
  * i32 scalar, carries, one slice [...] of each stacked value [n, ...], invariants. Body
- * outputs: the carries' new values (same types), then stacked results. Node outputs: final
- * carries, then results [n, ...]. Operands: carries, stacked, invariants. Autodiff wants
- * repeats expanded first (graph/expand.h).
+ * outputs: the carries' new values (same types), then stacked results. Node outputs:
+ * final carries, then results [n, ...]. Operands: carries, stacked, invariants.
+ * Autodiff wants repeats expanded first (rewrite_expand).
  */
 struct node *build_repeat(struct graph *graph, int n_iterations,
                           struct graph *owned_body, struct value *const *carries,
@@ -177,12 +185,14 @@ struct value *build_all_gather(struct graph *graph, struct value *x,
 struct value *build_reduce_scatter(struct graph *graph, struct value *x,
                                    enum mesh_axis mesh_axis, int axis);
 
-/* Partial -> same (REDUCE_SUM, in rank order; gradient: identity), or for REDUCE_MAX the
- * largest of values that differ per rank (no gradient). */
+/* Partial -> same (REDUCE_SUM, in rank order; gradient: identity), or for REDUCE_MAX
+ * the largest of values that differ per rank (no gradient). */
 struct value *build_all_reduce(struct graph *graph, struct value *x,
                                enum mesh_axis mesh_axis, enum reduce_kind reduce);
 
-/* Split along axes[0] -> split along axes[1]: [a/n, b] -> [a, b/n]. Its own transpose. */
+/*
+ * Split along axes[0] -> split along axes[1]: [a/n, b] -> [a, b/n]. Its own transpose.
+ */
 struct value *build_all_to_all(struct graph *graph, struct value *x,
                                enum mesh_axis mesh_axis, int from_axis, int to_axis);
 
@@ -243,22 +253,24 @@ struct value *build_embed(struct graph *graph, struct value *table, struct value
  * lse f32 [B, H, T] (log-sum-exp of the scores; f64 when q is f64). Query head h reads
  * key-value head h / (H / G). Query i sees keys j with first_key[i] <= j <= i and, if
  * window > 0, i - j < window; none: output 0, lse 0. Scores are scale * q . k.
- * attention_grad(q, k, v, first_key, out, lse, dout) -> dq, dk, dv. lse has no gradient.
- * Heads of q split over an axis: those of k and v too, or (G = 1) they are the same there.
+ * attention_grad(q, k, v, first_key, out, lse, dout) -> dq, dk, dv. lse has no
+ * gradient. Heads of q split over an axis: those of k and v too, or (G = 1) they are
+ * the same there.
  */
 struct value *build_attention(struct graph *graph, struct value *q, struct value *k,
                               struct value *v, struct value *first_key, double scale,
                               int64_t window, struct value **lse);
 
 /*
- * Cross entropy of the rows that carry loss, without ever holding [rows, V]:
- * hidden [N, D], table [V, D], loss_rows i32 [C] (row of hidden; entries with weight 0 are
- * skipped), targets i32 [C], weight f32 [C]. z = hidden[row] . table^T, softcapped by cap
- * when cap > 0. Outputs:
+ * Cross entropy of the rows that carry loss, without ever holding [rows, V]: hidden [N,
+ * D], table [V, D], loss_rows i32 [C] (row of hidden; entries with weight 0 are
+ * skipped), targets i32 [C], weight f32 [C]. z = hidden[row] . table^T, softcapped by
+ * cap when cap > 0. Outputs:
  *   0 loss_sum   f64 []      sum of weight * (logsumexp(z) - z[target])
  *   1 token_loss f32 [C]     logsumexp(z) - z[target], unweighted; 0 where weight is 0
  *   2 lse        f32 [C]
- * and with_gradient (upstream gradient of loss_sum is 1; scaling happens in the update):
+ * and with_gradient (upstream gradient of loss_sum is 1; scaling happens in the
+ * update):
  *   3 d_hidden   [N, D]      dtype of hidden
  *   4 d_table    f32 [V, D]  plus acc where keep is true, in its memory, when given
  * f64 hidden: everything f64. Optional operands: acc f32 [V, D], keep bool scalar.
@@ -281,10 +293,10 @@ enum adamw_hyper {
 };
 
 /*
- * p, g, m, v f32 of one shape; hyper f32 [ADAMW_N_HYPER]; scale f32 scalar (times g: 1 /
- * denominator and clipping); apply bool scalar (false: nothing changes) -> p, m, v in
- * place. As torch.optim.AdamW: p = p (1 - lr decay); m = b1 m + (1 - b1) g;
- * v = b2 v + (1 - b2) g^2; p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps).
+ * p, g, m, v f32 of one shape; hyper f32 [ADAMW_N_HYPER]; scale f32 scalar (times g: 1
+ * / denominator and clipping); apply bool scalar (false: nothing changes) -> p, m, v in
+ * place. As torch.optim.AdamW: p = p (1 - lr decay); m = b1 m + (1 - b1) g; v = b2 v +
+ * (1 - b2) g^2; p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps).
  */
 struct node *build_adamw(struct graph *graph, struct value *p, struct value *g,
                          struct value *m, struct value *v, struct value *hyper,

@@ -3,6 +3,8 @@
  */
 #include "graph/build.h"
 
+/* Appends a node with one result, or whose first one is asked for. The list may go on
+ * behind n_inputs with NULLs: operands that were left out. */
 static struct value *append(struct graph *graph, enum op op, int n_inputs,
                             struct value *const *inputs,
                             const struct attributes *attributes)
@@ -31,6 +33,7 @@ struct value *build_sum_squares(struct graph *graph, struct value *x)
     return append(graph, OP_SUM_SQUARES, 1, &x, &(struct attributes){0});
 }
 
+/* With and without a weight are two arities of one op. */
 struct value *build_rms_norm(struct graph *graph, struct value *x, struct value *weight,
                              double eps, bool adds_one)
 {
@@ -66,11 +69,13 @@ struct value *build_silu(struct graph *graph, struct value *x)
     return append(graph, OP_SILU, 1, &x, &(struct attributes){0});
 }
 
+/* The cap is in `value`. */
 struct value *build_softcap(struct graph *graph, struct value *x, double cap)
 {
     return append(graph, OP_SOFTCAP, 1, &x, &(struct attributes){.value = cap});
 }
 
+/* The scale is in `value`; ignore_row goes on to the scatter of the gradient. */
 struct value *build_embed(struct graph *graph, struct value *table, struct value *ids,
                           double scale, int64_t ignore_row)
 {
@@ -78,6 +83,7 @@ struct value *build_embed(struct graph *graph, struct value *table, struct value
                   &(struct attributes){.value = scale, .ignore_row = ignore_row});
 }
 
+/* Whoever does not need lse still gets it made: the backward reads it. */
 struct value *build_attention(struct graph *graph, struct value *q, struct value *k,
                               struct value *v, struct value *first_key, double scale,
                               int64_t window, struct value **lse)
@@ -109,6 +115,8 @@ struct node *build_loss_head(struct graph *graph, struct value *hidden,
     return graph_append(graph, OP_LOSS_HEAD, n_inputs, inputs, &attributes, NULL, NULL);
 }
 
+/* The three results take the memory of p, m and v; hyper holds what changes per step,
+ * so that one graph serves the whole run. */
 struct node *build_adamw(struct graph *graph, struct value *p, struct value *g,
                          struct value *m, struct value *v, struct value *hyper,
                          struct value *scale, struct value *apply)

@@ -3,6 +3,7 @@
  */
 #include "graph/build.h"
 
+/* Appends a node with one result. */
 static struct value *append(struct graph *graph, enum op op, int n_inputs,
                             struct value *const *inputs,
                             const struct attributes *attributes)
@@ -16,6 +17,7 @@ struct value *build_reshape(struct graph *graph, struct value *x, struct shape s
     return append(graph, OP_RESHAPE, 1, &x, &(struct attributes){.shape = shape});
 }
 
+/* For callers that know more than shapes say; infer still proves that it is right. */
 struct value *build_reshape_placed(struct graph *graph, struct value *x,
                                    struct shape shape, struct placement placement)
 {
@@ -36,6 +38,7 @@ struct value *build_transpose(struct graph *graph, struct value *x, const int *a
     return append(graph, OP_TRANSPOSE, 1, &x, &attributes);
 }
 
+/* axes has one entry per dimension of x; all other dimensions of the result are new. */
 struct value *build_broadcast(struct graph *graph, struct value *x, struct shape shape,
                               const int *axes, struct placement placement)
 {
@@ -81,6 +84,7 @@ struct value *build_slice(struct graph *graph, struct value *x, const int64_t *s
     return with_bounds(graph, OP_SLICE, x, start, limit);
 }
 
+/* All other dimensions stay whole. */
 struct value *build_slice_axis(struct graph *graph, struct value *x, int axis,
                                int64_t start, int64_t limit)
 {
@@ -129,6 +133,7 @@ struct value *build_gather_rows(struct graph *graph, struct value *table,
                   &(struct attributes){.ignore_row = ignore_row});
 }
 
+/* keep is left out of the operands where it is NULL: three operands mean `always`. */
 struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
                                      struct value *ids, struct value *rows,
                                      struct value *keep, int64_t ignore_row)
@@ -138,7 +143,9 @@ struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
                   &(struct attributes){.ignore_row = ignore_row});
 }
 
-/* Operands are one list: carries, stacked, invariants; attributes say where to cut it. */
+/*
+ * Operands are one list: carries, stacked, invariants; attributes say where to cut it.
+ */
 struct node *build_repeat(struct graph *graph, int n_iterations,
                           struct graph *owned_body, struct value *const *carries,
                           int n_carries, struct value *const *stacked, int n_stacked,

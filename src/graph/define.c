@@ -1,7 +1,7 @@
 /*
- * define - finds the definition of an op. Composites have one each (define_NAME, a missing
- * one is a link error); a gradient op X_grad has none of its own: it is X's definition,
- * differentiated.
+ * define - finds the definition of an op. Composites have one each (define_NAME, a
+ * missing one is a link error); a gradient op X_grad has none of its own: it is X's
+ * definition, differentiated.
  */
 #include "graph/define.h"
 
@@ -53,9 +53,9 @@ int define_n_outputs(enum op op, int n_inputs, const struct attributes *attribut
  * The inputs of X_grad are those of X, for attention also its results, and last the
  * cotangent of output 0. The first n_outputs inputs of X are those that get a gradient.
  *
- * Each input is read through a stop_gradient of its own, so that two operands that are one
- * value, or computed from each other, still get separate gradients. They stay partial
- * where they are: the rule that emitted X_grad goes on from there.
+ * Each input is read through a stop_gradient of its own, so that two operands that are
+ * one value, or computed from each other, still get separate gradients. They stay
+ * partial where they are: the rule that emitted X_grad goes on from there.
  */
 static void define_gradient(enum op op, struct define *define)
 {
@@ -93,6 +93,8 @@ static void define_gradient(enum op op, struct define *define)
     }
 }
 
+/* The one place that knows which ops have a form with a loop of their own; the
+ * composites look at is_tiled themselves. */
 void define_op(enum op op, struct define *define)
 {
     ASSERT(define->n_outputs ==
@@ -109,11 +111,13 @@ void define_op(enum op op, struct define *define)
     definitions[op](define);
 }
 
+/* bf16 and f16 have too few digits for sums and exponentials. */
 enum dtype define_math_dtype(enum dtype dtype)
 {
     return dtype == DTYPE_F64 ? DTYPE_F64 : DTYPE_F32;
 }
 
+/* A cast to the same dtype would be a node that does nothing. */
 struct value *define_cast(struct graph *graph, struct value *x, enum dtype dtype)
 {
     return x->type.dtype == dtype ? x : build_cast(graph, x, dtype);

@@ -11,9 +11,9 @@
 
 /* What a definition sees; it sets outputs[0 .. n_outputs). */
 struct define {
-    struct graph *graph;
+    struct graph *graph; /* the definition is appended to it */
     int n_inputs;
-    struct value *const *inputs;
+    struct value *const *inputs; /* operands, values of `graph` */
     const struct attributes *attributes;
     int n_outputs;
     struct value **outputs;

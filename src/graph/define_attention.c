@@ -1,12 +1,17 @@
 /*
- * define_attention - what attention means: all scores at once, [B, H, T, T]. The mask comes
- * from counting (iota) and first_key.
+ * define_attention - what attention means: all scores at once, [B, H, T, T]. The mask
+ * comes from counting (iota) and first_key.
  */
 #include "graph/define_attention.h"
 
 #include "graph/build.h"
 #include "graph/define_rules.h"
 
+/*
+ * Rows may be split (dimension 0) and heads (dimension 2), nothing else. Heads of q
+ * that are split while those of k are not leave each rank a part of the R heads that
+ * share one key-value head.
+ */
 struct define_attention_layout define_attention_layout_of(const struct define *define)
 {
     const struct type *q = &define->inputs[0]->type; /* [B, T, H, K] */
@@ -71,6 +76,7 @@ static struct placement grouped(const struct define_attention_layout *layout,
     return placement;
 }
 
+/* [B, T, H, K] -> [B, T, G, R, K] -> [B, G, R, T, K] -> [B, G, R * T, K] */
 struct value *define_attention_rows(struct graph *graph,
                                     const struct define_attention_layout *layout,
                                     struct value *x)
@@ -85,6 +91,7 @@ struct value *define_attention_rows(struct graph *graph,
     return build_reshape_placed(graph, x, type_shape(4, merged), placement);
 }
 
+/* [B, G, R * T, K] -> [B, G, R, T, K] -> [B, T, G, R, K] -> [B, T, H, K] */
 struct value *define_attention_heads(struct graph *graph,
                                      const struct define_attention_layout *layout,
                                      struct value *rows)
@@ -144,6 +151,7 @@ static struct value *visible_keys(struct graph *graph, struct value *low,
                          build_broadcast(graph, low, shape, low_axes, placement));
 }
 
+/* s = scale q k^T; the mask is [B, T, n], the same for all heads. */
 struct value *define_attention_scores(struct graph *graph,
                                       const struct define_attention_layout *layout,
                                       struct value *q, struct value *k,
@@ -190,6 +198,12 @@ struct value *define_attention_lse(struct graph *graph,
         define_attention_placement(layout, DEFINE_ATTENTION_LSE, NULL));
 }
 
+/*
+ *     out = softmax(mask(scale q k^T)) v    lse = log sum exp of the visible scores
+ *
+ * Softmax with the largest score taken off, which keeps exp in range. Weights are cast
+ * to the operands' dtype before the product with v.
+ */
 void define_attention(struct define *define)
 {
     if (define->is_tiled) {

@@ -2,8 +2,8 @@
  * define_attention - what the two forms of attention share: all scores at once
  * (define_attention.c), or a block of keys after the other (define_attention_tiled.c).
  *
- * With R = H / G query heads per key-value head, queries become rows [B, G, R * T, K] of
- * one product with the keys [B, G, T, K]; keys and values are never repeated. Hidden
+ * With R = H / G query heads per key-value head, queries become rows [B, G, R * T, K]
+ * of one product with the keys [B, G, T, K]; keys and values are never repeated. Hidden
  * scores are a large negative number, not minus infinity, so that rows that see nothing
  * stay finite: their weights, log-sum-exp and gradients are zero.
  */

@@ -1,16 +1,17 @@
 /*
- * define_attention_tiled - attention and its gradient with a loop over blocks of keys, for
- * engines without a kernel: memory grows with T, not with T * T.
+ * define_attention_tiled - attention and its gradient with a loop over blocks of keys,
+ * for engines without a kernel: memory grows with T, not with T * T.
  *
- * Forward (Milakov and Gimelshein 2018; Dao et al. 2022): with the largest score so far m,
- * the sum of exponentials l and weighted values a, a block with scores s changes them to
+ * Forward (Milakov and Gimelshein 2018; Dao et al. 2022): with the largest score so far
+ * m, the sum of exponentials l and weighted values a, a block with scores s changes
+ * them to
  *
  *     m' = max(m, max s)    l' = l exp(m - m') + sum exp(s - m')
  *     a' = a exp(m - m') + exp(s - m') v
  *
- * Backward, from lse and delta = sum(dout * out): p = exp(s - lse), dv = p^T dout,
- * ds = p (dout v^T - delta) scale, dq += ds k, dk = ds^T q. Keys are padded to whole
- * blocks; none of the added ones is visible, as all come after the last query.
+ * Backward, from lse and delta = sum(dout * out): p = exp(s - lse), dv = p^T dout, ds =
+ * p (dout v^T - delta) scale, dq += ds k, dk = ds^T q. Keys are padded to whole blocks;
+ * none of the added ones is visible, as all come after the last query.
  */
 #include "graph/build.h"
 #include "graph/define_attention.h"
@@ -28,6 +29,7 @@ struct block {
     double scale;
 };
 
+/* At least two blocks where T allows it, so that small tests go through the loop. */
 static int64_t block_keys(int64_t T)
 {
     return base_min(BLOCK_KEYS, base_div_up(T, 2));
@@ -80,6 +82,7 @@ static struct value *spread_rows(struct graph *graph,
     return build_broadcast(graph, x, like->type.shape, axes, placement);
 }
 
+/* Carries: m and l [B, G, R, T], a [B, G, R * T, K], all in f32 (f64). */
 static struct graph *forward_body(const struct define_attention_layout *layout,
                                   const struct mesh *mesh, struct value *const *carries,
                                   struct value *const *invariants, double scale)
@@ -124,6 +127,7 @@ static struct value *start_rows(struct graph *graph,
     return build_constant(graph, type, value);
 }
 
+/* Zeros; partial where `like` is. */
 static struct value *start_acc(struct graph *graph,
                                const struct define_attention_layout *layout,
                                const struct value *like)
@@ -134,11 +138,13 @@ static struct value *start_acc(struct graph *graph,
     return build_constant(graph, type, 0.0);
 }
 
+/* The last one may hold keys that padding added. */
 static int n_blocks(const struct define_attention_layout *layout)
 {
     return (int)base_div_up(layout->T, block_keys(layout->T));
 }
 
+/* Divides by the sum once, at the end: a / l. */
 void define_attention_tiled(struct define *define)
 {
     struct graph *graph = define->graph;
@@ -236,6 +242,8 @@ static struct value *join_blocks(struct graph *graph,
     return build_transpose(graph, x, keys_axes);
 }
 
+/* dq is summed over the blocks in a carry; dk and dv of a block are complete after its
+ * iteration, so they are stacked. */
 void define_attention_tiled_grad(struct define *define)
 {
     struct graph *graph = define->graph;

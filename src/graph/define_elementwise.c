@@ -1,6 +1,6 @@
 /*
- * define_elementwise - what the composites mean that treat each element alone: activations,
- * the optimizer, accumulation, and the two small ones around parameters.
+ * define_elementwise - what the composites mean that treat each element alone:
+ * activations, the optimizer, accumulation, and the two small ones around parameters.
  *
  * bf16 operands are widened to f32 first and the result is rounded once.
  */
@@ -20,6 +20,7 @@ static struct value *gelu_tanh(struct graph *graph, struct value *x)
     return build_mul(graph, build_scale(graph, x, 0.5), build_shift(graph, t, 1.0));
 }
 
+/* gelu_tanh in f32 (f64), one rounding at the end. */
 void define_gelu_tanh(struct define *define)
 {
     struct value *x = define->inputs[0];
@@ -27,6 +28,7 @@ void define_gelu_tanh(struct define *define)
     define->outputs[0] = define_cast(define->graph, y, x->type.dtype);
 }
 
+/* gelu_tanh(gate) * up; the product is formed before the rounding. */
 void define_geglu(struct define *define)
 {
     struct graph *graph = define->graph;
@@ -48,6 +50,7 @@ void define_silu(struct define *define)
     define->outputs[0] = define_cast(graph, y, x->type.dtype);
 }
 
+/* cap * tanh(x / cap): close to x for small x, never over cap. */
 void define_softcap(struct define *define)
 {
     struct graph *graph = define->graph;
@@ -72,6 +75,11 @@ void define_use_param(struct define *define)
     define->outputs[0] = used == shard ? build_barrier(graph, shard) : used;
 }
 
+/*
+ *     keep ? acc + g : g
+ *
+ * A select and not a product with 0: what the accumulator holds at first may be NaN.
+ */
 void define_accumulate(struct define *define)
 {
     struct graph *graph = define->graph;
@@ -83,6 +91,7 @@ void define_accumulate(struct define *define)
     define->outputs[0] = build_add(graph, kept, define_cast(graph, g, acc->type.dtype));
 }
 
+/* Squares in f64: those of f32 numbers neither overflow nor vanish there. */
 void define_sum_squares(struct define *define)
 {
     struct graph *graph = define->graph;
@@ -117,6 +126,14 @@ static struct value *blend(struct graph *graph, struct value *beta, struct value
                      build_mul(graph, fresh, one_minus(graph, beta)));
 }
 
+/*
+ *     m' = b1 m + (1 - b1) g      v' = b2 v + (1 - b2) g^2
+ *     p' = p (1 - lr decay) - lr / c1 * m' / (sqrt(v') / sqrt(c2) + eps)
+ *
+ * with c1 = 1 - b1^step and c2 = 1 - b2^step from the hyper vector: Loshchilov and
+ * Hutter 2019, in PyTorch's order of operations. Where apply is false all three keep
+ * their values, bit by bit.
+ */
 void define_adamw(struct define *define)
 {
     struct graph *graph = define->graph;

@@ -1,15 +1,15 @@
 /*
- * define_loss_head - what the loss head means, with the gradient written out by hand for an
- * upstream gradient of 1.
+ * define_loss_head - what the loss head means, with the gradient written out by hand
+ * for an upstream gradient of 1.
  *
  *     z = cap tanh(h . table^T / cap)      dz = (softmax(z) - onehot(target)) weight
  *     loss = log sum exp z - z[target]     dh = dz (1 - (z / cap)^2) . table
  *
  * All logits at once, [C, V]; or, in the tiled form, a part of the vocabulary after the
  * other: once for log-sum-exp and target logit, once more for the gradients. Where the
- * table is split by vocabulary, maximum, sum and target logit are combined over that axis
- * (its parts are smaller, so there is no tiled form), and the gradient of the hidden rows
- * is partial there.
+ * table is split by vocabulary, maximum, sum and target logit are combined over that
+ * axis (its parts are smaller, so there is no tiled form), and the gradient of the
+ * hidden rows is partial there.
  */
 #include "graph/build.h"
 #include "graph/define_rules.h"
@@ -100,8 +100,8 @@ static void define_losses(struct define *define, struct value *weight,
     define->outputs[2] = build_select(graph, counts, lse, zero);
 }
 
-/* Output 3: rows dh [C, D] added where they came from; partial where dh is a part of the
- * sum. */
+/* Output 3: rows dh [C, D] added where they came from; partial where dh is a part of
+ * the sum. */
 static void define_hidden_gradient(struct define *define, struct value *dh)
 {
     struct graph *graph = define->graph;
@@ -133,6 +133,7 @@ static struct value *combine(struct graph *graph, struct value *x,
     return x;
 }
 
+/* z [C, V] and dz [C, V] exist here, which is why engines have a kernel for the op. */
 static void define_whole(struct define *define, struct value *h, struct value *weight)
 {
     struct graph *graph = define->graph;
@@ -192,6 +193,7 @@ struct part {
     struct value *z; /* [C, v] */
 };
 
+/* An argument of the body for a value of the graph around it. */
 static struct value *argument(struct graph *body, const char *name,
                               const struct value *outer)
 {
@@ -267,6 +269,7 @@ static struct graph *backward_body(const struct mesh *mesh,
     return body;
 }
 
+/* z is made a second time: keeping it would be the [C, V] array again. */
 static void define_part_gradients(struct define *define, int64_t n_parts,
                                   struct value *parts, struct value *const *invariants)
 {
@@ -293,6 +296,7 @@ static void define_part_gradients(struct define *define, int64_t n_parts,
     define->outputs[4] = d_table;
 }
 
+/* The running maximum and sum are those of define_attention_tiled.c, over columns. */
 static void define_in_parts(struct define *define, int64_t n_parts, struct value *h,
                             struct value *weight)
 {
@@ -320,6 +324,7 @@ static void define_in_parts(struct define *define, int64_t n_parts, struct value
     }
 }
 
+/* Rows are looked up first: C of N rows carry loss. */
 void define_loss_head(struct define *define)
 {
     struct graph *graph = define->graph;

@@ -1,6 +1,6 @@
 /*
- * define_rows - what the composites mean that work on the rows of a tensor: the norm, the
- * rotation by position, the embedding.
+ * define_rows - what the composites mean that work on the rows of a tensor: the norm,
+ * the rotation by position, the embedding.
  */
 #include <math.h>
 
@@ -37,8 +37,8 @@ void define_rms_norm(struct define *define)
 }
 
 /*
- * theta^(-2d/K) / factor for d = 0 .. pairs - 1, as [pairs] of `dtype`. Powers are taken in
- * f64 and rounded once: an error here is multiplied by the position.
+ * theta^(-2d/K) / factor for d = 0 .. pairs - 1, as [pairs] of `dtype`. Powers are
+ * taken in f64 and rounded once: an error here is multiplied by the position.
  */
 static struct value *rope_frequencies(struct graph *graph,
                                       const struct attributes *attributes, int64_t K,
@@ -51,7 +51,9 @@ static struct value *rope_frequencies(struct graph *graph,
                        dtype);
 }
 
-/* The angle of each pair at each token, spread over the heads: like part [B, T, H, P]. */
+/*
+ * The angle of each pair at each token, spread over the heads: like part [B, T, H, P].
+ */
 static struct value *rope_angles(struct graph *graph, struct define *define,
                                  const struct value *part)
 {
@@ -104,8 +106,8 @@ void define_rope(struct define *define)
                                      define->inputs[0]->type.dtype);
 }
 
-/* The rank's first row in a table split by rows, as an i32 scalar; NULL: it is whole. All
- * ranks that share the rows must look up the same ids. */
+/* The rank's first row in a table split by rows, as an i32 scalar; NULL: it is whole.
+ * All ranks that share the rows must look up the same ids. */
 static struct value *first_local_row(struct graph *graph, const struct value *table,
                                      const struct value *ids)
 {
@@ -130,6 +132,8 @@ static struct value *first_local_row(struct graph *graph, const struct value *ta
     return first;
 }
 
+/* The comparison is with the ids as given: local numbers of other ranks' rows could be
+ * equal to `dropped` by chance. */
 struct value *define_local_ids(struct graph *graph, const struct value *table,
                                struct value *ids, int64_t dropped)
 {

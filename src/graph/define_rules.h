@@ -1,6 +1,6 @@
 /*
- * define_rules - the definition of each composite, define_NAME, declared from ops.def, and
- * small steps that several of them share.
+ * define_rules - the definition of each composite, define_NAME, declared from ops.def,
+ * and small steps that several of them share.
  */
 #ifndef GRAPH_DEFINE_RULES_H
 #define GRAPH_DEFINE_RULES_H
@@ -34,8 +34,8 @@ struct value *define_spread(struct graph *graph, struct value *x,
 
 /*
  * ids of rows of a table, as gather_rows wants them: where the table is split by rows
- * they count from the rank's own first row. Those equal to `dropped` become -1, a row that
- * does not exist (pass -1 to keep all).
+ * they count from the rank's own first row. Those equal to `dropped` become -1, a row
+ * that does not exist (pass -1 to keep all).
  */
 struct value *define_local_ids(struct graph *graph, const struct value *table,
                                struct value *ids, int64_t dropped);

@@ -1,10 +1,11 @@
 /*
  * grad - the walk: cotangents go from outputs to inputs, each node by its op's rule.
  *
- * Contributions to one value are kept in a list until the node that defines it is reached;
- * only then are they merged, so that those which are partial over an axis are added up
- * first and need one all_reduce together. Values older than the oldest `wrt` cannot depend
- * on one, so tables start there (a definition is differentiated inside a large graph).
+ * Contributions to one value are kept in a list until the node that defines it is
+ * reached; only then are they merged, so that those which are partial over an axis are
+ * added up first and need one all_reduce together. Values older than the oldest `wrt`
+ * cannot depend on one, so tables start there (a definition is differentiated inside a
+ * large graph).
  */
 #include "graph/grad.h"
 
@@ -38,12 +39,14 @@ struct walk {
     struct contribution **contributions;
 };
 
+/* Values older than the tables, and those that the walk itself appends, do not. */
 static bool depends(const struct walk *walk, const struct value *x)
 {
     const int i = x->id - walk->first_id;
     return 0 <= i && i < walk->n_values && walk->depends[i];
 }
 
+/* Only what depends on a wrt collects cotangents. */
 static struct contribution **list_of(const struct walk *walk, const struct value *x)
 {
     ASSERT(depends(walk, x));
@@ -143,6 +146,8 @@ static struct value *cotangent_of(const struct walk *walk, const struct value *x
     return sum;
 }
 
+/* In program order, so one walk is enough. Booleans and whole numbers end the
+ * dependence: they have no derivative. */
 static void mark_dependents(struct walk *walk, int first_node, int n_nodes)
 {
     for (int i = first_node; i < n_nodes; i++) {
@@ -161,7 +166,9 @@ static void mark_dependents(struct walk *walk, int first_node, int n_nodes)
     }
 }
 
-/* Runs the rule of one node, if a cotangent arrives and somebody waits for the result. */
+/*
+ * Runs the rule of one node, if a cotangent arrives and somebody waits for the result.
+ */
 static void visit(const struct walk *walk, const struct node *node)
 {
     struct graph *graph = walk->graph;
@@ -203,6 +210,8 @@ static void visit(const struct walk *walk, const struct node *node)
     }
 }
 
+/* The tables live in the graph's arena: they are small beside the nodes that are
+ * made. */
 static struct walk walk_begin(struct graph *graph, int n_wrt, struct value *const *wrt)
 {
     struct walk walk = {
@@ -236,6 +245,8 @@ static int first_node_of(const struct walk *walk)
     return first;
 }
 
+/* Nodes are visited from the last to the first: when one is reached, all that read its
+ * results have contributed. */
 void grad_build(struct graph *graph, int n_outputs, struct value *const *outputs,
                 struct value *const *seeds, int n_wrt, struct value *const *wrt,
                 const struct grad_options *options, struct value **gradients)

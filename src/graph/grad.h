@@ -1,11 +1,12 @@
 /*
  * grad - reverse-mode differentiation, appended to the same graph.
  *
- * Each op has a rule grad_NAME that turns cotangents of its outputs into cotangents of its
- * inputs. Cotangents carry placements too: of a split value split alike; of a partial value
- * same; of a same value same or partial. When contributions that are partial and same meet,
- * and at the end for every `wrt` value that is not partial itself, a partial one becomes
- * same by an all_reduce (unless keeps_partial: gradients summed later).
+ * Each op has a rule grad_NAME that turns cotangents of its outputs into cotangents of
+ * its inputs. Cotangents carry placements too: of a split value split alike; of a
+ * partial value same; of a same value same or partial. When contributions that are
+ * partial and same meet, and at the end for every `wrt` value that is not partial
+ * itself, a partial one becomes same by an all_reduce (unless keeps_partial: gradients
+ * summed later).
  */
 #ifndef GRAPH_GRAD_H
 #define GRAPH_GRAD_H
@@ -18,16 +19,17 @@ struct grad_options {
 
 /*
  * grad_build(graph, n, outputs, seeds, n_wrt, wrt, options, gradients): outputs[i] has
- * cotangent seeds[i] (type of the output, or f32 for bf16 values). gradients[j] is set to
- * the gradient of wrt[j], or NULL when nothing depends on it. Gradients of parameters are
- * f32 when they come from use_param. The graph holds no repeats (expand first). New nodes
- * are marked is_backward and get the block of the node that they differentiate.
+ * cotangent seeds[i] (type of the output, or f32 for bf16 values). gradients[j] is set
+ * to the gradient of wrt[j], or NULL when nothing depends on it. Gradients of
+ * parameters are f32 when they come from use_param. The graph holds no repeats (expand
+ * first). New nodes are marked is_backward and get the block of the node that they
+ * differentiate.
  */
 void grad_build(struct graph *graph, int n_outputs, struct value *const *outputs,
                 struct value *const *seeds, int n_wrt, struct value *const *wrt,
                 const struct grad_options *options, struct value **gradients);
 
-/* What a rule sees. */
+/* What a rule sees. The walk fills in all but dx, which starts as NULLs. */
 struct grad_rule {
     struct graph *graph;
     const struct node *node;

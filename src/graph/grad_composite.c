@@ -1,6 +1,6 @@
 /*
- * grad_composite - rules of composites: they emit the gradient op of the same name, so that
- * engines can run it by one kernel.
+ * grad_composite - rules of composites: they emit the gradient op of the same name, so
+ * that engines can run it by one kernel.
  */
 #include "graph/build.h"
 #include "graph/define_rules.h"
@@ -8,7 +8,9 @@
 
 enum { MAX_OPERANDS = 8 };
 
-/* X_grad(inputs of X, [results of X,] dy): the first gradients go to the first inputs. */
+/*
+ * X_grad(inputs of X, [results of X,] dy): the first gradients go to the first inputs.
+ */
 static void emit(struct grad_rule *rule, enum op op, int n_saved)
 {
     const struct node *node = rule->node;
@@ -70,8 +72,8 @@ void grad_attention(struct grad_rule *rule)
 }
 
 /*
- * The master value takes its gradient in f32 (f64). Over `shard` each rank keeps its part:
- * of the sum when the ranks saw different rows.
+ * The master value takes its gradient in f32 (f64). Over `shard` each rank keeps its
+ * part: of the sum when the ranks saw different rows.
  */
 void grad_use_param(struct grad_rule *rule)
 {
@@ -98,8 +100,8 @@ void grad_sum_squares(struct grad_rule *rule)
 }
 
 /*
- * The loss head has computed its gradients already, for an upstream gradient of 1: that is
- * the only one it takes (scaling happens in the update).
+ * The loss head has computed its gradients already, for an upstream gradient of 1: that
+ * is the only one it takes (scaling happens in the update).
  */
 void grad_loss_head(struct grad_rule *rule)
 {
@@ -114,6 +116,8 @@ void grad_loss_head(struct grad_rule *rule)
 
 /* ---- no second derivative ---- */
 
+/* Optimizer, accumulation and gradient ops: nothing differentiates them, and asking for
+ * it is a mistake of the program. */
 static void refuse(const struct grad_rule *rule)
 {
     const bool has_second_derivative = rule == NULL;

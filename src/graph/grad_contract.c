@@ -6,9 +6,9 @@
 #include "graph/grad_rules.h"
 
 /*
- * y = a' b' with a' [M, K] and b' [K, N] after their transposes:
- * da' = dy b'^T, db' = a'^T dy; written so that the result comes in a's and b's own order.
- * The sums are handed over in f32 where the operand can take them (a weight).
+ * y = a' b' with a' [M, K] and b' [K, N] after their transposes: da' = dy b'^T, db' =
+ * a'^T dy; written so that the result comes in a's and b's own order. The sums are
+ * handed over in f32 where the operand can take them (a weight).
  */
 static void give_product(struct grad_rule *rule)
 {
@@ -31,6 +31,7 @@ static void give_product(struct grad_rule *rule)
     }
 }
 
+/* The accumulator is added where keep says so, and gets the cotangent there. */
 void grad_matmul(struct grad_rule *rule)
 {
     give_product(rule);
@@ -68,6 +69,7 @@ static struct value *spread_back(struct grad_rule *rule, struct value *g)
     return build_broadcast(rule->graph, g, x->type.shape, kept, grad_placement(x, g));
 }
 
+/* Each element counted once: dx = dy, spread. */
 void grad_reduce_sum(struct grad_rule *rule)
 {
     rule->dx[0] = spread_back(rule, rule->dy[0]);

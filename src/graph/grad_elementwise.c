@@ -1,6 +1,6 @@
 /*
- * grad_elementwise - rules of ops that treat each element alone, of sources, and what all
- * rules share.
+ * grad_elementwise - rules of ops that treat each element alone, of sources, and what
+ * all rules share.
  *
  * Cotangents may be partial where the value is the same on all ranks; these rules only
  * multiply them by such values, so the result is partial as well.
@@ -9,17 +9,21 @@
 #include "graph/define_rules.h"
 #include "graph/grad_rules.h"
 
+/* The maximum over ranks only ever shifts what an exponential gets, which changes no
+ * result. */
 bool grad_is_blocked(const struct node *node)
 {
     return node->op == OP_STOP_GRADIENT ||
            (node->op == OP_ALL_REDUCE && node->attributes.reduce == REDUCE_MAX);
 }
 
+/* Both rules cast by themselves. */
 bool grad_takes_wide_cotangent(const struct node *node)
 {
     return node->op == OP_USE_PARAM || node->op == OP_CAST;
 }
 
+/* x is what such an op made: its cotangent may be wider than x. */
 enum dtype grad_cotangent_dtype(const struct value *x)
 {
     const struct node *node = x->node;
@@ -44,6 +48,7 @@ struct placement grad_placement(const struct value *x, const struct value *dy)
     return placement;
 }
 
+/* Constant zero may have any placement: a sum of zeros is zero. */
 struct value *grad_zeros(struct graph *graph, enum dtype dtype, struct shape shape,
                          struct placement placement)
 {
@@ -51,6 +56,8 @@ struct value *grad_zeros(struct graph *graph, enum dtype dtype, struct shape sha
     return build_constant(graph, type, 0.0);
 }
 
+/* A scalar is never split, so it is the same there; partial it must be where dy is, for
+ * a select to take both. */
 struct value *grad_zero_scalar(struct graph *graph, const struct value *dy)
 {
     struct placement placement = dy->type.placement;
@@ -62,6 +69,7 @@ struct value *grad_zero_scalar(struct graph *graph, const struct value *dy)
     return grad_zeros(graph, dy->type.dtype, type_shape(0, NULL), placement);
 }
 
+/* The sum over what was split is partial, and that over the rest complete. */
 struct value *grad_unspread(struct graph *graph, const struct value *operand,
                             struct value *g)
 {
@@ -127,22 +135,26 @@ void grad_bitcast(struct grad_rule *rule)
 
 /* ---- one operand ---- */
 
+/* Identity, both ways. */
 void grad_barrier(struct grad_rule *rule)
 {
     rule->dx[0] = rule->dy[0];
 }
 
+/* Between floats; the cotangent takes the operand's dtype. */
 void grad_cast(struct grad_rule *rule)
 {
     const struct value *x = rule->node->inputs[0];
     rule->dx[0] = define_cast(rule->graph, rule->dy[0], x->type.dtype);
 }
 
+/* y = exp x: dx = dy y */
 void grad_exp(struct grad_rule *rule)
 {
     rule->dx[0] = build_mul(rule->graph, rule->dy[0], rule->node->outputs[0]);
 }
 
+/* y = ln x: dx = dy / x */
 void grad_log(struct grad_rule *rule)
 {
     rule->dx[0] = build_div(rule->graph, rule->dy[0], rule->node->inputs[0]);
@@ -174,6 +186,7 @@ void grad_rsqrt(struct grad_rule *rule)
     rule->dx[0] = build_mul(graph, rule->dy[0], build_scale(graph, cube, -0.5));
 }
 
+/* dx = -dy sin x */
 void grad_cos(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;
@@ -182,6 +195,7 @@ void grad_cos(struct grad_rule *rule)
     rule->dx[0] = build_mul(graph, rule->dy[0], slope);
 }
 
+/* dx = dy cos x */
 void grad_sin(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;
@@ -197,6 +211,7 @@ static void give(struct grad_rule *rule, int i, struct value *g)
     rule->dx[i] = grad_unspread(rule->graph, rule->node->inputs[i], g);
 }
 
+/* da = dy, db = dy */
 void grad_add(struct grad_rule *rule)
 {
     for (int i = 0; i < 2; i++) {
@@ -206,6 +221,7 @@ void grad_add(struct grad_rule *rule)
     }
 }
 
+/* da = dy, db = -dy */
 void grad_sub(struct grad_rule *rule)
 {
     if (rule->wanted[0]) {
@@ -216,6 +232,7 @@ void grad_sub(struct grad_rule *rule)
     }
 }
 
+/* da = dy b, db = dy a */
 void grad_mul(struct grad_rule *rule)
 {
     for (int i = 0; i < 2; i++) {
@@ -255,6 +272,8 @@ void grad_max(struct grad_rule *rule)
     }
 }
 
+/* Each branch gets dy where it was taken, zero elsewhere; the condition has no
+ * derivative. */
 void grad_select(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;

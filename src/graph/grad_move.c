@@ -1,11 +1,12 @@
 /*
- * grad_move - rules of ops that move elements: each sends them back where they came from,
- * adding those that went to several places.
+ * grad_move - rules of ops that move elements: each sends them back where they came
+ * from, adding those that went to several places.
  */
 #include "graph/build.h"
 #include "graph/define_rules.h"
 #include "graph/grad_rules.h"
 
+/* The same elements in x's shape. */
 void grad_reshape(struct grad_rule *rule)
 {
     const struct value *x = rule->node->inputs[0];
@@ -13,6 +14,7 @@ void grad_reshape(struct grad_rule *rule)
                                        grad_placement(x, rule->dy[0]));
 }
 
+/* y.dim[i] = x.dim[axes[i]]: the way back has the inverse permutation. */
 void grad_transpose(struct grad_rule *rule)
 {
     const struct attributes *attributes = &rule->node->attributes;
@@ -55,6 +57,7 @@ void grad_broadcast(struct grad_rule *rule)
     rule->dx[0] = g;
 }
 
+/* Zeros around dy where x was cut away. */
 void grad_slice(struct grad_rule *rule)
 {
     const struct shape *shape = &rule->node->inputs[0]->type.shape;
@@ -66,6 +69,7 @@ void grad_slice(struct grad_rule *rule)
     rule->dx[0] = build_pad(rule->graph, rule->dy[0], attributes->start, after);
 }
 
+/* The part of dy that is x. */
 void grad_pad(struct grad_rule *rule)
 {
     const struct shape *shape = &rule->node->inputs[0]->type.shape;
@@ -77,6 +81,7 @@ void grad_pad(struct grad_rule *rule)
     rule->dx[0] = build_slice(rule->graph, rule->dy[0], before, limit);
 }
 
+/* Each part gets its own stretch of dy. */
 void grad_concat(struct grad_rule *rule)
 {
     const int axis = rule->node->attributes.axis;
@@ -91,6 +96,7 @@ void grad_concat(struct grad_rule *rule)
     }
 }
 
+/* Zeros, with dy written where x was read. */
 void grad_dynamic_slice(struct grad_rule *rule)
 {
     const struct value *x = rule->node->inputs[0];
@@ -101,6 +107,8 @@ void grad_dynamic_slice(struct grad_rule *rule)
         rule->graph, zeros, dy, rule->node->inputs[1], rule->node->attributes.axis);
 }
 
+/* What was overwritten has no influence: zeros there for x; the part gets dy from
+ * there. */
 void grad_dynamic_update_slice(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;
@@ -139,6 +147,7 @@ static struct value *scatter_back(struct grad_rule *rule, struct value *ids,
                                   NULL, ignore_row);
 }
 
+/* The transpose of looking up is adding up, at the same ids. */
 void grad_gather_rows(struct grad_rule *rule)
 {
     rule->dx[0] = scatter_back(rule, rule->node->inputs[1], rule->dy[0],

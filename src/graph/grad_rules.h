@@ -1,9 +1,10 @@
 /*
- * grad_rules - the rule of each op, grad_NAME, declared from ops.def, and what rules share.
+ * grad_rules - the rule of each op, grad_NAME, declared from ops.def, and what rules
+ * share.
  *
  * A rule turns dy (cotangents of the outputs) into dx (cotangents of the inputs). It
- * leaves dx[i] NULL where there is none; setting one that is not wanted does no harm. dy
- * has the dtype of the output, but for the ops of grad_takes_wide_cotangent.
+ * leaves dx[i] NULL where there is none; setting one that is not wanted does no harm.
+ * dy has the dtype of the output, but for the ops of grad_takes_wide_cotangent.
  */
 #ifndef GRAPH_GRAD_RULES_H
 #define GRAPH_GRAD_RULES_H
@@ -15,8 +16,8 @@
 #include "graph/ops.def"
 #undef OP
 
-/* True for ops whose results carry no gradient whatever they are made from: booleans and
- * whole numbers aside, stop_gradient and the maximum over ranks. */
+/* True for ops whose results carry no gradient whatever they are made from: booleans
+ * and whole numbers aside, stop_gradient and the maximum over ranks. */
 bool grad_is_blocked(const struct node *node);
 
 /* True for ops whose rule takes the cotangent of a bf16 output in f32: use_param, and
@@ -26,8 +27,8 @@ bool grad_takes_wide_cotangent(const struct node *node);
 /* The dtype in which the cotangent of x should be computed: that of x, or f32. */
 enum dtype grad_cotangent_dtype(const struct value *x);
 
-/* Placement of x's cotangent made from dy by moving elements: split where x is, same where
- * x is partial, and where x is the same: partial if dy is. */
+/* Placement of x's cotangent made from dy by moving elements: split where x is, same
+ * where x is partial, and where x is the same: partial if dy is. */
 struct placement grad_placement(const struct value *x, const struct value *dy);
 
 /* A zero that can stand beside dy in a select or as its target: same dtype; `shape` and

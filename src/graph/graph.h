@@ -2,11 +2,12 @@
  * graph - a training step as one static graph: nodes in program order, and values.
  *
  * A node applies an op to values and defines one or more new values. A graph owns its
- * nodes, values and names in an arena; everything is freed by graph_destroy. Nodes stand
- * in an order in which each comes after what it reads (verify proves it).
+ * nodes, values and names in an arena; everything is freed by graph_destroy. Nodes
+ * stand in an order in which each comes after what it reads (verify proves it).
  *
  *     struct graph *graph = graph_create(&mesh);
- *     struct value *x = build_input(graph, "x", type_make(DTYPE_F32, 2, (int64_t[]){4, 8}));
+ *     struct type type = type_make(DTYPE_F32, 2, (int64_t[]){4, 8});
+ *     struct value *x = build_input(graph, "x", type);
  *     struct value *y = build_tanh(graph, x);
  *     graph_add_output(graph, "y", y, NULL);
  *
@@ -43,8 +44,10 @@ enum compare { COMPARE_EQ, COMPARE_NE, COMPARE_LT, COMPARE_LE, COMPARE_GT, COMPA
 
 enum reduce_kind { REDUCE_SUM, REDUCE_MAX }; /* of all_reduce */
 
-/* Attributes of all ops in one struct; each op reads the fields that build.h names for
- * it, the others are zero. */
+/*
+ * Attributes of all ops in one struct; each op reads the fields that build.h names for
+ * it, the others are zero (so that attributes of equal nodes compare equal).
+ */
 struct attributes {
     int n_axes;               /* reduce, transpose, broadcast */
     int axes[SHAPE_MAX_RANK]; /* dimensions, ascending for reduce */
@@ -79,6 +82,10 @@ struct attributes {
 
 bool attributes_equal(const struct attributes *a, const struct attributes *b);
 
+/*
+ * One result of a node. A value never changes; that two of them may be one piece of
+ * memory, and in which order they then live there, is for graph_memory.c and hazards.h.
+ */
 struct value {
     struct node *node; /* that defines it */
     int index;         /* which of its outputs */
@@ -140,28 +147,34 @@ void graph_destroy(struct graph *graph); /* takes NULL; bodies of repeats too */
 /*
  * Appends a node; its output types are inferred; inputs must belong to this graph and
  * stand before. `name` is the last part of its name (NULL: the op's name); names of
- * parameters and inputs are taken whole, without the scope. A node that breaks a shape or
- * placement rule aborts with the rule's message. `body` (OP_REPEAT only,
- * else NULL) becomes owned by the graph.
+ * parameters and inputs are taken whole, without the scope. A node that breaks a shape
+ * or placement rule aborts with the rule's message. `body` (OP_REPEAT only, else NULL)
+ * becomes owned by the graph.
  */
 struct node *graph_append(struct graph *graph, enum op op, int n_inputs,
                           struct value *const *inputs,
                           const struct attributes *attributes, struct graph *owned_body,
                           const char *name);
 
-/* As graph_append, but a broken rule returns NULL with the message (and frees the body). */
+/* As graph_append, but a broken rule returns NULL with the message (and frees the
+ * body). */
 MUST_USE struct node *graph_try_append(struct graph *graph, enum op op, int n_inputs,
                                        struct value *const *inputs,
                                        const struct attributes *attributes,
                                        struct graph *owned_body, const char *name,
                                        struct error *err);
 
-/* Appends a copy of `node` (of any graph) with other inputs: keeps op, attributes, name,
- * parameter facts; a body is copied. block and is_backward are the graph's current. */
+/*
+ * Appends a copy of `node` (of any graph) with other inputs: keeps op, attributes,
+ * name, parameter facts; a body is copied. block and is_backward are the graph's
+ * current.
+ */
 struct node *graph_append_copy(struct graph *graph, const struct node *node,
                                struct value *const *inputs);
 
-/* donor: the parameter or input of the same type whose memory it takes over, or NULL. */
+/*
+ * donor: the parameter or input of the same type whose memory it takes over, or NULL.
+ */
 void graph_add_output(struct graph *graph, const char *name, struct value *value,
                       struct value *donor);
 

@@ -1,9 +1,11 @@
 /*
- * graph_memory - what ops say about memory: which result must overwrite an operand, which
- * may, and which is the operand itself, read differently.
+ * graph_memory - what ops say about memory: which result must overwrite an operand,
+ * which may, and which is the operand itself, read differently.
  */
 #include "graph/graph.h"
 
+/* By op and arity alone. The memory plan gives such results their operand's place, and
+ * kernels rely on it: nothing else says which operands are overwritten. */
 int graph_node_alias(const struct node *node, int index)
 {
     ASSERT(index >= 0 && index < node->n_outputs);

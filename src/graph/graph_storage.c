@@ -1,5 +1,6 @@
 /*
- * graph_storage - groups of values in one memory, from what graph_memory.c says of each op.
+ * graph_storage - groups of values in one memory, from what graph_memory.c says of each
+ * op.
  */
 #include "graph/graph_storage.h"
 
@@ -26,6 +27,8 @@ static const struct value *parent_of(const struct value *value, bool breaks_alia
     return NULL;
 }
 
+/* Operands stand before their readers, so the parent's root and offset are known
+ * already. */
 static void add_value(struct graph_storage *s, const struct value *value,
                       bool breaks_alias)
 {
@@ -40,6 +43,8 @@ static void add_value(struct graph_storage *s, const struct value *value,
     s->next_member[id] = -1;
 }
 
+/* Counts, then running sums, then places: readers[] is grouped by value, each group in
+ * program order. */
 static void index_readers(struct graph_storage *s)
 {
     const struct graph *graph = s->graph;
@@ -66,6 +71,8 @@ static void index_readers(struct graph_storage *s)
     mem_free(filled);
 }
 
+/* Members are linked from the last id to the first, so every list is in ascending order
+ * of ids. */
 struct graph_storage graph_storage_create(const struct graph *graph,
                                           const bool *breaks_alias)
 {
@@ -112,6 +119,7 @@ void graph_storage_deinit(struct graph_storage *s)
     mem_free(s->position);
 }
 
+/* Walks up through the operands whose memory it is; some steps at most. */
 bool graph_storage_is_derived(const struct graph_storage *s, int value,
                               const struct node *node)
 {

@@ -1,9 +1,10 @@
 /*
  * graph_storage - which values of a graph are the same memory.
  *
- * A view (reshape, contiguous slice ...) is its operand's memory, and a result that must
- * overwrite an operand (accumulators, optimizer state) takes that operand's. Values that
- * hang together like this form a group; its root is the value that was there first.
+ * A view (reshape, contiguous slice ...) is its operand's memory, and a result that
+ * must overwrite an operand (accumulators, optimizer state) takes that operand's.
+ * Values that hang together like this form a group; its root is the value that was
+ * there first.
  *
  * A *version* of a group is what it holds between two overwritings: the values that are
  * not derived from an overwriting node's result are lost when that node runs, so every
@@ -27,8 +28,8 @@ struct graph_storage {
     int *position;               /* by node id, in program order */
 };
 
-/* breaks_alias: by node id, nodes whose overwritten operand will be a copy (NULL: none).
- */
+/* breaks_alias: by node id, nodes whose overwritten operand will be a copy (NULL:
+ * none). */
 struct graph_storage graph_storage_create(const struct graph *graph,
                                           const bool *breaks_alias);
 void graph_storage_deinit(struct graph_storage *storage);

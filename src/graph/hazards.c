@@ -1,10 +1,11 @@
 /*
  * hazards - write-after-read edges, and the places where no order of nodes can help.
  *
- * Overwriting nodes are taken in program order. For each, the other readers of the version
- * that is lost get an edge before it. An edge along program order is always possible; one
- * against it only if the reader does not itself depend on the overwriting node, over
- * operands and edges accepted so far. If it does, the node overwrites a copy.
+ * Overwriting nodes are taken in program order. For each, the other readers of the
+ * version that is lost get an edge before it. An edge along program order is always
+ * possible; one against it only if the reader does not itself depend on the overwriting
+ * node, over operands and edges accepted so far. If it does, the node overwrites a
+ * copy.
  */
 #include "graph/hazards.h"
 
@@ -36,6 +37,8 @@ static bool needs(const struct hazards *h, const struct node *node,
     return false;
 }
 
+/* An edge closes a cycle exactly if `before` needs `after`. As long as all edges follow
+ * the program order, position alone decides. */
 static bool can_precede(const struct hazards *h, const struct node *before,
                         const struct node *after)
 {
@@ -50,6 +53,7 @@ static bool can_precede(const struct hazards *h, const struct node *before,
     return !is_needed;
 }
 
+/* Edges hang on their `after` node, newest first. */
 static void add_edge(struct hazards *h, const struct node *before,
                      const struct node *after)
 {
@@ -73,6 +77,7 @@ static void drop_edges(struct hazards *h, const struct node *after, size_t n)
     }
 }
 
+/* Where in the operand it begins does not matter here. */
 static bool is_view_node(const struct node *node)
 {
     size_t offset;
@@ -80,9 +85,9 @@ static bool is_view_node(const struct node *node)
 }
 
 /*
- * Edges from all other readers of the values of group `root` that are lost when `writer`
- * runs. Views are readers too: what reads *them* is found through their own entry in the
- * group. False, and nothing added, where a reader cannot come first.
+ * Edges from all other readers of the values of group `root` that are lost when
+ * `writer` runs. Views are readers too: what reads *them* is found through their own
+ * entry in the group. False, and nothing added, where a reader cannot come first.
  */
 static bool add_group_edges(struct hazards *h, int root, const struct node *writer)
 {
@@ -176,6 +181,7 @@ static bool check_overwriting(struct hazards *h)
     return true;
 }
 
+/* The value is all of its memory, from its start. */
 static bool is_whole(const struct graph_storage *s, int value)
 {
     const struct type *root = &s->values[s->root[value]]->type;
@@ -183,7 +189,9 @@ static bool is_whole(const struct graph_storage *s, int value)
            type_bytes(&s->values[value]->type) == type_bytes(root);
 }
 
-/* Can the group of an output's value live in the donor's buffer from its first node on? */
+/*
+ * Can the group of an output's value live in the donor's buffer from its first node on?
+ */
 static bool can_take_over(struct hazards *h, int value, int donor)
 {
     const struct graph_storage *s = &h->storage;
@@ -221,6 +229,7 @@ static bool needs_copy(struct hazards *h, int i, const bool *is_taken)
     return output->donor != NULL && !can_take_over(h, id, output->donor->id);
 }
 
+/* In order: of outputs that share memory, the first keeps it. */
 static void check_outputs(struct hazards *h)
 {
     const struct graph *graph = h->storage.graph;
@@ -236,8 +245,8 @@ static void check_outputs(struct hazards *h)
 }
 
 /*
- * With a copy, what the node makes is new memory: other results are derived from it, and
- * what seemed in the way may not be. So after each copy the groups are made anew.
+ * With a copy, what the node makes is new memory: other results are derived from it,
+ * and what seemed in the way may not be. So after each copy the groups are made anew.
  */
 struct hazards hazards_find(const struct graph *graph)
 {

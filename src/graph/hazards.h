@@ -2,9 +2,9 @@
  * hazards - which nodes must run before which, beyond what they read.
  *
  * A node that overwrites memory runs after all other readers of what is lost: of every
- * version of an accumulator or optimizer state, and of an argument whose buffer an output
- * takes over (its donor). Where a reader can only run later, or the memory is not the
- * graph's to overwrite, a copy is needed; hazards_find says which.
+ * version of an accumulator or optimizer state, and of an argument whose buffer an
+ * output takes over (its donor). Where a reader can only run later, or the memory is
+ * not the graph's to overwrite, a copy is needed; hazards_find says which.
  */
 #ifndef GRAPH_HAZARDS_H
 #define GRAPH_HAZARDS_H
@@ -12,6 +12,7 @@
 #include "graph/graph.h"
 #include "graph/graph_storage.h"
 
+/* `before` reads what `after` overwrites. */
 struct hazard {
     const struct node *before, *after;
     int next; /* of the hazards with the same `after`, -1 = last */
@@ -27,6 +28,8 @@ struct hazards {
     bool turns_back;      /* some hazard goes against program order */
 };
 
+/* Freed by hazards_deinit. The edges are those of the graph with the copies it asks
+ * for. */
 struct hazards hazards_find(const struct graph *graph);
 void hazards_deinit(struct hazards *hazards);
 

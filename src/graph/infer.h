@@ -9,12 +9,12 @@
 
 /* A node to be: what the rule reads, and where it leaves the result. */
 struct infer {
-    const struct mesh *mesh;
+    const struct mesh *mesh; /* sizes of the axes, for collectives */
     enum op op;
     int n_inputs;
-    const struct type *inputs; /* types of the operands */
-    const struct attributes *attributes;
-    const struct graph *body; /* repeat */
+    const struct type *inputs;           /* types of the operands */
+    const struct attributes *attributes; /* borrowed from the node or the caller */
+    const struct graph *body;            /* repeat */
     int n_outputs;
     struct type *outputs; /* set by the rule; room for INFER_MAX_OUTPUTS */
 };

@@ -2,7 +2,8 @@
  * infer_elementwise - rules of ops whose result element i depends on element i of each
  * operand. Operands have one shape and dtype, or some are scalars.
  *
- * Places, per mesh axis (a scalar is never split; "same" next to a split is for scalars):
+ * Places, per mesh axis (a scalar is never split; "same" next to a split is for
+ * scalars):
  *
  *     a        b         result
  *     same     same      same
@@ -24,12 +25,13 @@ enum linearity {
     LINEARITY_QUOTIENT, /* of the first operand */
 };
 
+/* A scalar goes with any shape. */
 static bool is_scalar(const struct infer *infer, int input)
 {
     return infer->inputs[input].shape.rank == 0;
 }
 
-/* The shape of all operands that are no scalars, from `first` on; scalar if all are. */
+/* The one shape of all operands that are no scalars; scalar if all are. */
 static bool common_shape(const struct infer *infer, struct shape *shape,
                          struct error *err)
 {
@@ -110,6 +112,7 @@ static bool binary(struct infer *infer, enum dtype result, enum linearity linear
     return infer_result(infer, result, shape, placement);
 }
 
+/* All dtypes but bool: positions and row numbers are integers. */
 static bool arithmetic(struct infer *infer, enum linearity linearity, struct error *err)
 {
     if (infer->inputs[0].dtype == DTYPE_BOOL) {
@@ -118,6 +121,7 @@ static bool arithmetic(struct infer *infer, enum linearity linearity, struct err
     return binary(infer, infer->inputs[0].dtype, linearity, err);
 }
 
+/* sum over ranks of (a + b) = sum of a + sum of b. */
 bool infer_add(struct infer *infer, struct error *err)
 {
     return arithmetic(infer, LINEARITY_SUM, err);
@@ -128,6 +132,7 @@ bool infer_sub(struct infer *infer, struct error *err)
     return arithmetic(infer, LINEARITY_SUM, err);
 }
 
+/* sum over ranks of (a b) = (sum of a) b, where b is the same on all. */
 bool infer_mul(struct infer *infer, struct error *err)
 {
     return arithmetic(infer, LINEARITY_PRODUCT, err);
@@ -145,14 +150,15 @@ bool infer_max(struct infer *infer, struct error *err)
     return arithmetic(infer, LINEARITY_NONE, err);
 }
 
+/* Any dtype, bool too; the result is bool. */
 bool infer_compare(struct infer *infer, struct error *err)
 {
     return binary(infer, DTYPE_BOOL, LINEARITY_NONE, err);
 }
 
 /*
- * select(condition, a, b): for one condition it is linear in a and b together, so both may
- * be partial where the condition is the same; otherwise all three are placed alike.
+ * select(condition, a, b): for one condition it is linear in a and b together, so both
+ * may be partial where the condition is the same; otherwise all three are placed alike.
  */
 bool infer_select(struct infer *infer, struct error *err)
 {
@@ -277,11 +283,13 @@ bool infer_is_finite(struct infer *infer, struct error *err)
     return unary(infer, DTYPE_BOOL, false, err);
 }
 
+/* Identity: all places stay. */
 bool infer_stop_gradient(struct infer *infer, struct error *err)
 {
     return unary(infer, infer->inputs[0].dtype, true, err);
 }
 
+/* Identity: all places stay. */
 bool infer_barrier(struct infer *infer, struct error *err)
 {
     return unary(infer, infer->inputs[0].dtype, true, err);

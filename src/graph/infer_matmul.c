@@ -1,7 +1,8 @@
 /*
  * infer_matmul - rules of contraction and reduction.
  *
- * Places of matmul, per mesh axis; batch, M, K and N are the parts that dimensions play:
+ * Places of matmul, per mesh axis; batch, M, K and N are the parts that dimensions
+ * play:
  *
  *     a            b            result
  *     same         same         same
@@ -18,6 +19,7 @@
  */
 #include "graph/infer_rule.h"
 
+/* What an operand's place on an axis means for the product. */
 enum part {
     PART_SAME,
     PART_PARTIAL,
@@ -109,6 +111,8 @@ static bool product_shape(const struct infer *infer, struct shape *shape,
     return true;
 }
 
+/* Operands: a, b[, acc[, keep]]. The accumulator's type is the product's, so it is
+ * checked against the result just found. */
 bool infer_matmul(struct infer *infer, struct error *err)
 {
     const struct type *inputs = infer->inputs;
@@ -150,14 +154,16 @@ bool infer_matmul(struct infer *infer, struct error *err)
  *     x                    reduce_sum   reduce_max
  *     same                 same         same
  *     split, dim kept      split        split
- *     split, dim reduced   partial      partial: for all_reduce REDUCE_MAX only (verify)
+ *     split, dim reduced   partial      partial: for all_reduce of maxima only (verify)
  *     partial              partial      rejected
  */
 static bool reduce(struct infer *infer, bool is_linear, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
     const struct attributes *attributes = infer->attributes;
-    /* Where each dimension of x goes; the axes are ascending, so one walk finds them. */
+    /*
+     * Where each dimension of x goes; the axes are ascending, so one walk finds them.
+     */
     int new_dim[SHAPE_MAX_RANK]; /* -1: reduced */
     struct shape shape = {.rank = 0};
     int next = 0;
@@ -202,8 +208,9 @@ bool infer_reduce_sum(struct infer *infer, struct error *err)
 }
 
 /*
- * The largest of the local part says `partial` for want of a fourth kind of place. Types
- * cannot tell it from a summand; verify follows it to the all_reduce that joins it.
+ * The largest of the local part says `partial` for want of a fourth kind of place.
+ * Types cannot tell it from a summand; verify follows it to the all_reduce that joins
+ * it.
  */
 bool infer_reduce_max(struct infer *infer, struct error *err)
 {

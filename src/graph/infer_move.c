@@ -2,8 +2,8 @@
  * infer_move - rules of ops that move elements without computing.
  *
  * Moving is linear: partial stays partial (and zeros that pad adds are a sum of zeros).
- * A split stays with its dimension, which has to be whole wherever elements are picked by
- * their position: a rank does not know the others' parts.
+ * A split stays with its dimension, which has to be whole wherever elements are picked
+ * by their position: a rank does not know the others' parts.
  */
 #include "graph/infer_rule.h"
 
@@ -125,7 +125,7 @@ bool infer_broadcast(struct infer *infer, struct error *err)
     return infer_result(infer, x->dtype, *shape, attributes->placement);
 }
 
-/* x[start .. limit) */
+/* x[start .. limit), never empty: no dimension of a value is 0. */
 bool infer_slice(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];
@@ -196,7 +196,8 @@ bool infer_concat(struct infer *infer, struct error *err)
     return infer_result(infer, first->dtype, shape, first->placement);
 }
 
-/* start is clamped at run time; that it is the same on all ranks keeps the result whole. */
+/* start is clamped at run time; that it is the same on all ranks keeps the result
+ * whole. */
 bool infer_dynamic_slice(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];

@@ -91,6 +91,8 @@ static bool arguments_fit(const struct infer *infer, struct error *err)
     return true;
 }
 
+/* Carries keep their type over the iterations; what the body gives beyond them is
+ * stacked. */
 bool infer_repeat(struct infer *infer, struct error *err)
 {
     const struct attributes *attributes = infer->attributes;

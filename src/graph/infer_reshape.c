@@ -2,16 +2,17 @@
  * infer_reshape - reading the same elements in another shape, each rank its own block.
  *
  * Locally nothing moves. What has to be proven is that all ranks together also read one
- * global array in another shape. A split dimension of local length l with p local elements
- * in front puts the rank's coordinate between p and l as a digit of the global position:
- * the result means the same array exactly if its split has as many elements in front. So
- * the split goes to a dimension with that many in front: it stays where it is if all is
- * as it was up to there, or takes the first longer than 1 of them (attributes->placement
- * may choose another), and digits of several axes keep their order.
+ * global array in another shape. A split dimension of local length l with p local
+ * elements in front puts the rank's coordinate between p and l as a digit of the global
+ * position: the result means the same array exactly if its split has as many elements
+ * in front. So the split goes to a dimension with that many in front: it stays where it
+ * is if all is as it was up to there, or takes the first longer than 1 of them
+ * (attributes->placement may choose another), and digits of several axes keep their
+ * order.
  */
 #include "graph/infer_rule.h"
 
-/* Elements of one step of dimension `dim`'s predecessors: the product of those lengths. */
+/* The product of the lengths in front of dimension `dim`. */
 static int64_t elements_before(const struct shape *shape, int dim)
 {
     int64_t n = 1;
@@ -53,6 +54,8 @@ static bool is_front_equal(const struct shape *a, const struct shape *b, int dim
     return is_equal;
 }
 
+/* Two axes whose splits meet in one dimension are numbered by placement_is_major there;
+ * that has to be the order in which they stood. */
 static bool keeps_digit_order(const struct placement *from, const struct placement *to)
 {
     for (int a = 0; a < MESH_N_AXES; a++) {
@@ -92,6 +95,8 @@ static bool reshape_place(const struct infer *infer, enum mesh_axis axis,
     return target >= 0;
 }
 
+/* The dtype and the number of elements stay; each axis is proven by itself, their order
+ * together. */
 bool infer_reshape(struct infer *infer, struct error *err)
 {
     const struct type *x = &infer->inputs[0];

@@ -23,11 +23,12 @@
  *     split 0        split d   split d             to its own part
  *
  * A table split by rows (by vocabulary) is used with ids that count from the rank's own
- * first row, id - axis_index * V: rows of other ranks are out of range, which gives zeros
- * (adds nothing), so that the sum over the ranks is the whole.
+ * first row, id - axis_index * V: rows of other ranks are out of range, which gives
+ * zeros (adds nothing), so that the sum over the ranks is the whole.
  */
 #include "graph/infer_rule.h"
 
+/* All ranks of the axis hold equal elements. */
 static bool is_same(struct place place)
 {
     return place.kind == PLACE_SAME;

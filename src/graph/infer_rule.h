@@ -27,8 +27,8 @@ PRINTF_LIKE(3, 4)
 bool infer_reject(const struct infer *infer, struct error *err, const char *format,
                   ...);
 
-/* As infer_reject, with the reason "on the shard axis: RULE" for operands whose places no
- * line of the op's table accepts. */
+/* As infer_reject, with the reason "on the shard axis: RULE" for operands whose places
+ * no line of the op's table accepts. */
 bool infer_reject_places(const struct infer *infer, struct error *err,
                          enum mesh_axis axis, const char *rule);
 
@@ -40,12 +40,12 @@ bool infer_result(struct infer *infer, enum dtype dtype, struct shape shape,
 struct place infer_place(const struct infer *infer, int input, enum mesh_axis axis);
 bool infer_place_equal(struct place a, struct place b);
 
-/* Operand `input` is a scalar of this dtype, the same on all ranks, or says what it must
- * be (`what`: "keep"). */
+/* Operand `input` is a scalar of this dtype, the same on all ranks, or says what it
+ * must be (`what`: "keep"). */
 MUST_USE bool infer_scalar_same(const struct infer *infer, int input, enum dtype dtype,
                                 const char *what, struct error *err);
 
-/* attributes->axis is a dimension of operand 0. */
+/* `axis` is a dimension of operand 0, or says that there is none. */
 MUST_USE bool infer_axis_in_range(const struct infer *infer, int axis,
                                   struct error *err);
 

@@ -4,8 +4,8 @@
 #include "graph/infer_rule.h"
 
 /*
- * Dimensions are at least 1; a split one exists. Partial is for inputs (accumulators that
- * are reduced later) and for constant zero: a sum of zeros over the ranks is zero.
+ * Dimensions are at least 1; a split one exists. Partial is for inputs (accumulators
+ * that are reduced later) and for constant zero: a sum of zeros over the ranks is zero.
  */
 static bool source_result(struct infer *infer, bool allows_partial, struct error *err)
 {
@@ -42,6 +42,7 @@ bool infer_parameter(struct infer *infer, struct error *err)
     return source_result(infer, false, err);
 }
 
+/* Accumulators of gradients come in as the partial sums they are. */
 bool infer_input(struct infer *infer, struct error *err)
 {
     return source_result(infer, true, err);

@@ -1,13 +1,14 @@
 /*
  * plan - buffers from values, lifetimes from program order, offsets from plan_pack.c.
  *
- * 1. Values in one memory (views, overwritten operands) are one buffer (graph_storage.c). A
- *    buffer that holds an argument or an output is the caller's; an output with a donor
- *    is made in the donor's buffer (rewrite_order has seen to it that this is safe).
+ * 1. Values in one memory (views, overwritten operands) are one buffer
+ *    (graph_storage.c). A buffer that holds an argument or an output is the caller's; an
+ *    output with a donor is made in the donor's buffer (rewrite_order has seen to it
+ *    that this is safe).
  * 2. In place: an elementwise node takes over the buffer of an operand of the same size
  *    which nobody reads later, if it is the arena's.
- * 3. A buffer lives from the node that makes it to the last that reads it; scratch lives
- *    while its node runs.
+ * 3. A buffer lives from the node that makes it to the last that reads it; scratch
+ *    lives while its node runs.
  */
 #include "graph/plan.h"
 
@@ -36,6 +37,7 @@ struct planning {
     int *scratch_item; /* by position, -1 = none */
 };
 
+/* Offsets stay multiples of a cache line. */
 static size_t align(size_t bytes)
 {
     return (bytes + PLAN_ALIGNMENT - 1) / PLAN_ALIGNMENT * PLAN_ALIGNMENT;
@@ -50,6 +52,7 @@ static int holder_of(const struct planning *p, int root)
     return root;
 }
 
+/* Donors are arguments of the graph (verify), so it is found. */
 static int argument_index(const struct graph *graph, const struct value *value)
 {
     for (int i = 0; i < graph->n_arguments; i++) {
@@ -60,6 +63,8 @@ static int argument_index(const struct graph *graph, const struct value *value)
     UNREACHABLE();
 }
 
+/* A buffer lives from its first value to the last node that makes or reads one of
+ * them. */
 static void add_buffers(struct planning *p)
 {
     const struct graph_storage *s = &p->storage;
@@ -84,6 +89,8 @@ static void add_buffers(struct planning *p)
     }
 }
 
+/* An output that is made in place has its argument's buffer already. What leaves the
+ * graph stays alive to the end. */
 static void place_callers_buffers(struct planning *p)
 {
     const struct graph *graph = p->graph;
@@ -179,6 +186,8 @@ static void collect_items(struct planning *p)
     }
 }
 
+/* The order matters: what is the caller's must be known before anything is taken over,
+ * and lifetimes are final only after that. */
 static struct planning planning_begin(const struct graph *ordered,
                                       plan_scratch_fn scratch, void *context)
 {
@@ -208,6 +217,7 @@ static void planning_end(struct planning *p)
     mem_free(p->scratch_item);
 }
 
+/* Views add their offset to that of the buffer. */
 static struct plan_slot slot_of(const struct planning *p, int id)
 {
     const struct buffer *holder = &p->buffers[holder_of(p, p->storage.root[id])];
@@ -223,6 +233,7 @@ static struct plan_slot slot_of(const struct planning *p, int id)
     return slot;
 }
 
+/* Values that no node makes (ids of nodes that passes left out) keep PLAN_NONE. */
 struct plan *plan_create(const struct graph *ordered, plan_scratch_fn scratch,
                          void *context)
 {

@@ -2,9 +2,9 @@
  * plan - where every value of an ordered graph lives, before anything runs.
  *
  * Values that are arguments or outputs live in buffers of the caller; all others in one
- * arena per rank, at offsets such that no two values that are alive at once overlap. Views
- * and in-place results share their operand's storage. Each node may have scratch, alive
- * while it runs.
+ * arena per rank, at offsets such that no two values that are alive at once overlap.
+ * Views and in-place results share their operand's storage. Each node may have scratch,
+ * alive while it runs.
  */
 #ifndef GRAPH_PLAN_H
 #define GRAPH_PLAN_H
@@ -18,6 +18,7 @@ enum plan_kind {
     PLAN_NONE,     /* never read, never written */
 };
 
+/* Where one value is while the program runs. */
 struct plan_slot {
     enum plan_kind kind;
     int index;

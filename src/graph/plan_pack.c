@@ -1,9 +1,10 @@
 /*
- * plan_pack - place buffers one by one, each where it fits best among those it lives with.
+ * plan_pack - place buffers one by one, each where it fits best among those it lives
+ * with.
  *
- * For any solution, placing its buffers from the lowest to the highest, each as low as it
- * can go, gives one that is no larger. So some order with lowest-fit placing is optimal:
- * for few buffers all orders are tried, cut off where they cannot win.
+ * For any solution, placing its buffers from the lowest to the highest, each as low as
+ * it can go, gives one that is no larger. So some order with lowest-fit placing is
+ * optimal: for few buffers all orders are tried, cut off where they cannot win.
  */
 #include "graph/plan_pack.h"
 
@@ -18,6 +19,7 @@ struct placed {
     int n;
 };
 
+/* Both ends included: a node's operands and results are alive at once. */
 static bool lives_with(const struct plan_pack_item *a, const struct plan_pack_item *b)
 {
     return a->start <= b->end && b->start <= a->end;
@@ -51,6 +53,7 @@ static size_t find_offset(const struct placed *placed,
     return best != SIZE_MAX ? best : free_from;
 }
 
+/* Keeps the order by offset, which find_offset walks along. */
 static void insert(struct placed *placed, const struct plan_pack_item *item)
 {
     int i = placed->n++;
@@ -106,6 +109,7 @@ static int by_start(const void *left, const void *right)
                         *(struct plan_pack_item *const *)right);
 }
 
+/* Bytes times duration: what a buffer takes of the arena in both directions. */
 static double area(const struct plan_pack_item *item)
 {
     return (double)item->bytes * (item->end - item->start + 1);
@@ -143,6 +147,7 @@ struct search {
     struct placed placed;
 };
 
+/* Offsets and order are copied: the next try overwrites both. */
 static void keep_if_better(struct search *s, size_t size)
 {
     if (size >= s->best) {
@@ -155,6 +160,7 @@ static void keep_if_better(struct search *s, size_t size)
     }
 }
 
+/* With both ways of choosing a gap, until one reaches the bound. */
 static void try_sorted(struct search *s, int (*compare)(const void *, const void *))
 {
     for (int tightest = 0; tightest < 2 && s->best > s->bound; tightest++) {
@@ -214,6 +220,8 @@ static void promote(struct search *s)
     }
 }
 
+/* The peak of live bytes bounds every solution from below: reaching it ends the
+ * search. */
 size_t plan_pack_items(struct plan_pack_item *items, int n)
 {
     if (n == 0) {
@@ -249,6 +257,7 @@ size_t plan_pack_items(struct plan_pack_item *items, int n)
     return s.best;
 }
 
+/* Both ends of a lifetime are included, so a buffer dies one position after its end. */
 size_t plan_pack_peak(const struct plan_pack_item *items, int n)
 {
     int last = 0;

@@ -1,9 +1,10 @@
 /*
- * plan_pack - offsets for buffers whose lifetimes are known: dynamic storage allocation.
+ * plan_pack - offsets for buffers whose lifetimes are known: dynamic storage
+ * allocation.
  *
- * Two buffers that live at the same time must not overlap. Finding the smallest arena is
- * NP-hard; up to PLAN_PACK_EXACT buffers are solved exactly, more by the best of several orders
- * of placing, improved by placing first what stuck out.
+ * Two buffers that live at the same time must not overlap. Finding the smallest arena
+ * is NP-hard; up to PLAN_PACK_EXACT buffers are solved exactly, more by the best of
+ * several orders of placing, improved by placing first what stuck out.
  */
 #ifndef GRAPH_PLAN_PACK_H
 #define GRAPH_PLAN_PACK_H

@@ -1,19 +1,20 @@
 /*
  * print - the text form of graphs.
  *
- * Values are numbered by their place in the text, so that two graphs with the same nodes
- * print alike whatever ids passes have given. An attribute is printed when it is not zero
- * and the result's type does not show it.
+ * Values are numbered by their place in the text, so that two graphs with the same
+ * nodes print alike whatever ids passes have given. An attribute is printed when it is
+ * not zero and the result's type does not show it.
  */
 #include "graph/print.h"
 
 #include "base/mem.h"
 
+/* What is needed to print one graph or body. */
 struct printer {
     const struct graph *graph;
     struct str *out;
     int *numbers; /* by value id */
-    int indent;
+    int indent;   /* spaces before each line */
 };
 
 static void print_body(const struct graph *graph, struct str *out, int indent);
@@ -30,6 +31,7 @@ static void begin_item(struct list *list)
     list->is_open = true;
 }
 
+/* Zero means `not used`, so it is not printed. */
 static void add_number(struct list *list, const char *name, double number)
 {
     if (number < 0 || number > 0) {
@@ -163,6 +165,7 @@ static void print_node(struct printer *printer, const struct node *node, int *ne
     }
 }
 
+/* A donor is printed behind the output as "in %N". */
 static void print_body(const struct graph *graph, struct str *out, int indent)
 {
     struct printer printer = {

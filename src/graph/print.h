@@ -1,5 +1,6 @@
 /*
- * print - a stable text form of a graph, one line per node, for people, dumps and tests:
+ * print - a stable text form of a graph, one line per node, for people, dumps and
+ * tests:
  *
  *     %7 = matmul(%3, %5) {transpose_b} : f32[512,640]  # layers.0.mlp.down
  */

@@ -1,11 +1,13 @@
 /*
- * rewrite - the walk that every pass shares: copy a graph node by node, with other inputs
- * where the pass wants them. A pass that leaves a node out maps its outputs by hand.
+ * rewrite - the walk that every pass shares: copy a graph node by node, with other
+ * inputs where the pass wants them. A pass that leaves a node out maps its outputs by
+ * hand.
  */
 #include "graph/rewrite.h"
 
 #include "base/mem.h"
 
+/* Block numbers go on where the old graph's end, so that new blocks never share one. */
 struct rewrite rewrite_begin(const struct graph *from)
 {
     struct rewrite rewrite = {
@@ -17,6 +19,7 @@ struct rewrite rewrite_begin(const struct graph *from)
     return rewrite;
 }
 
+/* Every operand has been mapped before: nodes are taken in program order. */
 struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node)
 {
     struct value **inputs =
@@ -35,6 +38,7 @@ struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node)
     return copy;
 }
 
+/* Donors are arguments, which every pass keeps or maps. */
 struct graph *rewrite_end(struct rewrite *rewrite)
 {
     const struct graph *from = rewrite->from;

@@ -23,41 +23,50 @@ struct graph *rewrite_end(struct rewrite *rewrite);
 /* Composites and gradient ops replaced by their definitions: all of them, or those that
  * `wants` (NULL: all) picks. */
 typedef bool (*rewrite_wants_fn)(const struct node *node);
+/* is_tiled: definitions come in their form with loops where they have one
+ * (define.h). */
 struct graph *rewrite_lower(const struct graph *graph, rewrite_wants_fn wants,
                             bool is_tiled);
 
 /*
  * Repeats unrolled, inner ones too. A stacked parameter becomes one parameter per slice
  * under its own name; other stacked operands are sliced. Each instance of an innermost
- * body gets its own `block`. Arguments change accordingly: stacked parameters are replaced
- * in place by their slices.
+ * body gets its own `block`. Arguments change accordingly: stacked parameters are
+ * replaced in place by their slices.
  */
 struct graph *rewrite_expand(const struct graph *graph);
 
 /*
  * Accumulation: for gradient output number i named outputs[i], adds arguments
- * "acc.NAME" (donor of the output) and folds the sum into the matmul, scatter_add_rows or
- * loss_head that makes the gradient where possible, an accumulate op otherwise. `keep` is
- * a new bool input "keep": false for the first micro-batch.
+ * "acc.NAME" (donor of the output) and folds the sum into the matmul, scatter_add_rows
+ * or loss_head that makes the gradient where possible, an accumulate op otherwise.
+ * `keep` is a new bool input "keep": false for the first micro-batch.
  */
 struct graph *rewrite_accumulate(const struct graph *graph, int n,
                                  const char *const *outputs);
 
-/* Dead nodes removed; constants folded where trivial (x * 1, x + 0, casts to the same
+/*
+ * Dead nodes removed; constants folded where trivial (x * 1, x + 0, casts to the same
  * type, reshape of reshape, transposes that cancel, slices of the whole, use_param that
- * does nothing); common subexpressions merged, not across barriers and not between forward
- * and recomputed nodes. */
+ * does nothing); common subexpressions merged, not across barriers and not between
+ * forward and recomputed nodes.
+ */
 struct graph *rewrite_simplify(const struct graph *graph);
 
-/* Recomputation by block: within each block (>= 0) the forward values that backward nodes
- * read, other than the block's own inputs and those of `saves`, are computed again just
- * before the block's backward part, behind barriers. */
+/*
+ * Recomputation by block: within each block (>= 0) the forward values that backward
+ * nodes read, other than the block's own inputs and those of `saves`, are computed
+ * again just before the block's backward part, behind barriers.
+ */
 typedef bool (*rewrite_saves_fn)(const struct value *value);
 struct graph *rewrite_recompute(const struct graph *graph, rewrite_saves_fn saves);
 
-/* Program order for execution: stable topological order with write-after-read edges for
- * every aliased or donated operand; a copy is inserted where an accumulator is read after
- * its overwriting and no order can help. Recomputed nodes come as late as possible. */
+/*
+ * Program order for execution: stable topological order with write-after-read edges for
+ * every aliased or donated operand; a copy is inserted where an accumulator is read
+ * after its overwriting and no order can help. Recomputed nodes come as late as
+ * possible.
+ */
 struct graph *rewrite_order(const struct graph *graph);
 
 #endif

@@ -1,11 +1,12 @@
 /*
  * rewrite_accumulate - gradients summed over micro-batches, in place.
  *
- * A gradient is a tree of additions; its leaves, in program order, form a chain that starts
- * at the accumulator: each leaf adds itself to what the chain holds so far. A matmul, a
- * scatter into zeros and the loss head do that as part of their own work; any other leaf
- * gets an accumulate op behind it. So the gradient of a tied embedding table goes from the
- * accumulator through the loss head into the scatter, and no second [V, D] array exists.
+ * A gradient is a tree of additions; its leaves, in program order, form a chain that
+ * starts at the accumulator: each leaf adds itself to what the chain holds so far. A
+ * matmul, a scatter into zeros and the loss head do that as part of their own work; any
+ * other leaf gets an accumulate op behind it. So the gradient of a tied embedding table
+ * goes from the accumulator through the loss head into the scatter, and no second [V,
+ * D] array exists.
  *
  *     acc -> loss_head(acc, keep) -> scatter_add_rows(that, ids, rows) -> output
  */
@@ -41,6 +42,7 @@ struct accumulate {
     struct value *keep;
 };
 
+/* Also a constant of more than one element. */
 static bool is_zero(const struct value *value)
 {
     const struct node *node = value->node;
@@ -78,7 +80,9 @@ static enum leaf_kind leaf_kind_of(const struct accumulate *a,
     return LEAF_OTHER;
 }
 
-/* Collects the summands of `value`; additions and reshapes that nobody else reads go. */
+/*
+ * Collects the summands of `value`; additions and reshapes that nobody else reads go.
+ */
 static void collect_leaves(struct accumulate *a, const struct value *value,
                            int gradient)
 {
@@ -154,11 +158,14 @@ static struct value *leaf_start(struct accumulate *a, const struct leaf *leaf)
     return build_reshape_placed(a->rewrite.to, start, type->shape, type->placement);
 }
 
+/* Only the start of the chain asks whether the accumulator counts; from then on all
+ * do. */
 static struct value *leaf_keep(const struct accumulate *a, const struct leaf *leaf)
 {
     return leaf->after < 0 ? a->keep : NULL;
 }
 
+/* Back in the shape of the gradient. */
 static void set_result(struct accumulate *a, struct leaf *leaf, struct value *sum)
 {
     const struct type *type = &leaf->value->type;
@@ -196,6 +203,7 @@ static void fold_leaf(struct accumulate *a, struct leaf *leaf)
     set_result(a, leaf, sum->outputs[leaf->base->index]);
 }
 
+/* Behind another leaf of the chain there is always something to keep. */
 static void add_leaf(struct accumulate *a, struct leaf *leaf)
 {
     struct value *g = a->rewrite.map[leaf->value->id];
@@ -207,6 +215,7 @@ static void add_leaf(struct accumulate *a, struct leaf *leaf)
     leaf->result = build_accumulate(a->rewrite.to, start, keep, g);
 }
 
+/* Does the node make a leaf that adds to the chain by itself? */
 static bool is_folded(const struct accumulate *a, const struct node *node)
 {
     for (int i = 0; i < node->n_outputs; i++) {
@@ -218,6 +227,8 @@ static bool is_folded(const struct accumulate *a, const struct node *node)
     return false;
 }
 
+/* A folded node is not copied: its sum stands for it, for other readers of its other
+ * results too (the loss head's loss). */
 static void walk_node(struct accumulate *a, const struct node *node)
 {
     const bool folds = is_folded(a, node);
@@ -286,6 +297,8 @@ static struct graph *finish(struct accumulate *a, int n, const char *const *outp
     return to;
 }
 
+/* Chains are made on the old graph; the walk then writes each leaf where its node
+ * stands. */
 struct graph *rewrite_accumulate(const struct graph *graph, int n,
                                  const char *const *outputs)
 {

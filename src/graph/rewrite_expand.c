@@ -1,14 +1,15 @@
 /*
  * rewrite_expand - repeats unrolled into straight code.
  *
- * Every value of the old graph (and of each body instance) has a slot. A slot holds the new
- * value, or its parts: a stacked parameter becomes one parameter per slice and is never
- * made whole; the stacked results of a repeat stay apart until somebody wants them whole
- * (a following repeat takes the parts as they are). Nested bodies take runs of parts.
+ * Every value of the old graph (and of each body instance) has a slot. A slot holds the
+ * new value, or its parts: a stacked parameter becomes one parameter per slice and is
+ * never made whole; the stacked results of a repeat stay apart until somebody wants
+ * them whole (a following repeat takes the parts as they are). Nested bodies take runs
+ * of parts.
  *
- * Blocks: every longest run of nodes without a repeat between them, within one iteration,
- * is a block: an innermost body's instance, or what an outer body has beside its inner
- * repeats. Constants and slices made here belong to no block (-1).
+ * Blocks: every longest run of nodes without a repeat between them, within one
+ * iteration, is a block: an innermost body's instance, or what an outer body has beside
+ * its inner repeats. Constants and slices made here belong to no block (-1).
  */
 #include "base/mem.h"
 #include "graph/build.h"
@@ -70,6 +71,10 @@ static struct type stack_type(const struct type *slice)
     return type;
 }
 
+/*
+ * Leading dimensions come or go, splits keep their dimensions' elements. The placement
+ * is given, as next to lengths of 1 the rule for reshape cannot tell where they belong.
+ */
 static struct value *reshape_to(struct graph *to, struct value *value,
                                 const struct type *type)
 {
@@ -179,6 +184,7 @@ static bool expand_parameter(struct expand *e, const struct graph *graph,
     return true;
 }
 
+/* Operands as wholes; freed by mem_free. */
 static struct value **gather_inputs(struct expand *e, struct frame *frame,
                                     const struct node *node)
 {
@@ -191,6 +197,7 @@ static struct value **gather_inputs(struct expand *e, struct frame *frame,
     return inputs;
 }
 
+/* The node as it is. Inside a body its name gets the iteration in front. */
 static void expand_plain(struct expand *e, struct frame *frame, const struct node *node)
 {
     struct value **inputs = gather_inputs(e, frame, node);
@@ -236,6 +243,10 @@ static void bind_arguments(struct expand *e, struct frame *frame,
     }
 }
 
+/*
+ * Carries pass from iteration to iteration as slots; results collect in the parts of
+ * the node's outputs. Nothing of the body is copied but its nodes, once per iteration.
+ */
 static void expand_repeat(struct expand *e, struct frame *frame,
                           const struct node *node)
 {
@@ -283,6 +294,8 @@ static void expand_repeat(struct expand *e, struct frame *frame,
     mem_free(uses);
 }
 
+/* A block is opened by the first node that needs one, so that empty runs take no
+ * number. */
 static void expand_frame(struct expand *e, struct frame *frame)
 {
     const struct graph *graph = frame->graph;

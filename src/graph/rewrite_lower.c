@@ -9,6 +9,7 @@
 #include "graph/define.h"
 #include "graph/rewrite.h"
 
+/* Primitives have no definition. */
 static bool is_lowered(const struct node *node, rewrite_wants_fn wants)
 {
     return op_kind(node->op) != OP_KIND_PRIMITIVE && (wants == NULL || wants(node));
@@ -29,6 +30,7 @@ static bool has_composites(const struct graph *graph, rewrite_wants_fn wants)
     return false;
 }
 
+/* The node's operands in the new graph; freed by mem_free. */
 static struct value **map_inputs(const struct rewrite *rewrite, const struct node *node)
 {
     struct value **inputs =
@@ -39,6 +41,7 @@ static struct value **map_inputs(const struct rewrite *rewrite, const struct nod
     return inputs;
 }
 
+/* A definition must give the very types that infer gave: it is what infer asked. */
 static void lower_node(struct rewrite *rewrite, const struct node *node, bool is_tiled)
 {
     struct value **inputs = map_inputs(rewrite, node);
@@ -68,6 +71,7 @@ static void lower_node(struct rewrite *rewrite, const struct node *node, bool is
     mem_free(outputs);
 }
 
+/* The body is lowered to the end at once, by itself. */
 static void lower_repeat(struct rewrite *rewrite, const struct node *node,
                          rewrite_wants_fn wants, bool is_tiled)
 {
@@ -84,6 +88,7 @@ static void lower_repeat(struct rewrite *rewrite, const struct node *node,
     mem_free(inputs);
 }
 
+/* One level: definitions that have just been written in are left for the next walk. */
 static struct graph *lower_once(const struct graph *graph, rewrite_wants_fn wants,
                                 bool is_tiled)
 {

@@ -1,12 +1,12 @@
 /*
- * rewrite_recompute - memory for time: forward values of a block are made again where the
- * backward part of that block wants them, instead of being kept.
+ * rewrite_recompute - memory for time: forward values of a block are made again where
+ * the backward part of that block wants them, instead of being kept.
  *
  * Of a block's forward values these are kept: those that nodes outside the block read
  * (the block's results), graph outputs, and those that `saves` names. What its backward
- * nodes read beside these is cloned, with all that leads to it, just before the first of
- * them. A clone reads kept values and values from outside (parameters included) through
- * barriers, one per value and block, so that no pass merges it with the first
+ * nodes read beside these is cloned, with all that leads to it, just before the first
+ * of them. A clone reads kept values and values from outside (parameters included)
+ * through barriers, one per value and block, so that no pass merges it with the first
  * computation. Same ops on the same operands: the clones' values are bit-equal.
  */
 #include "base/mem.h"
@@ -25,6 +25,7 @@ struct recompute {
     int *behind_block;
 };
 
+/* Arguments are there all the time: nothing to make again. */
 static bool is_forward_in(const struct node *node, int block)
 {
     return node->block == block && !node->is_backward && node->op != OP_PARAMETER &&
@@ -75,6 +76,8 @@ static void mark_cloned(struct recompute *r)
     }
 }
 
+/* From the last node to the first, so that lists are in program order and the first
+ * backward node is what stays. */
 static void index_blocks(struct recompute *r)
 {
     const struct graph *graph = r->rewrite.from;
@@ -111,6 +114,7 @@ static struct value *clone_input(struct recompute *r, const struct value *value,
     return r->behind[value->id];
 }
 
+/* Its name gets ".again", to be found in reports. */
 static void clone_node(struct recompute *r, const struct node *node)
 {
     struct graph *to = r->rewrite.to;
@@ -127,6 +131,8 @@ static void clone_node(struct recompute *r, const struct node *node)
     mem_free(inputs);
 }
 
+/* Clones are backward nodes: their values live from here to the block's last use of
+ * them. */
 static void clone_block(struct recompute *r, int block)
 {
     const struct graph *graph = r->rewrite.from;
@@ -191,6 +197,8 @@ static struct graph *recompute_end(struct recompute *r)
     return rewrite_end(&r->rewrite);
 }
 
+/* Blocks without a backward part, and nodes outside of blocks, are copied as they
+ * are. */
 struct graph *rewrite_recompute(const struct graph *graph, rewrite_saves_fn saves)
 {
     struct recompute r = recompute_begin(graph);

@@ -1,13 +1,15 @@
 /*
- * rewrite_simplify - nodes that change nothing go, equal nodes become one, dead ones go.
+ * rewrite_simplify - nodes that change nothing go, equal nodes become one, dead ones
+ * go.
  *
  * One walk in program order: a node that a rule can do without is replaced by an older
  * value of equal type; else a node equal to an earlier one (same op, attributes and
- * operands) is replaced by that. Barriers, arguments, repeats and nodes that overwrite an
- * operand are always kept apart. A second walk drops what no output needs; arguments stay.
+ * operands) is replaced by that. Barriers, arguments, repeats and nodes that overwrite
+ * an operand are always kept apart. A second walk drops what no output needs; arguments
+ * stay.
  *
- * The rules are exact to the last bit, but for one: x + 0 turns a negative zero positive
- * and leaving it out does not.
+ * The rules are exact to the last bit, but for one: x + 0 turns a negative zero
+ * positive and leaving it out does not.
  */
 #include "base/mem.h"
 #include "graph/build.h"
@@ -19,13 +21,15 @@ struct simplify {
     size_t n_buckets;      /* a power of two, at least twice the nodes */
 };
 
+/* Every element is `number` (0 also fits a negative zero). */
 static bool is_constant(const struct value *value, double number)
 {
     const struct node *node = value->node;
     return node->op == OP_CONSTANT && node->attributes.value == number;
 }
 
-/* `value` if it can stand for a result of this type. */
+/* `value` if it can stand for a result of this type. Shape, dtype and placement: a
+ * result of the same numbers in another placement is another value. */
 static struct value *if_type(struct value *value, const struct type *type)
 {
     return type_equal(&value->type, type) ? value : NULL;
@@ -47,6 +51,8 @@ static struct value *simplify_arithmetic(const struct node *node,
     return NULL;
 }
 
+/* Among floats alone; bf16 and f16 have one size, and neither holds all of the
+ * other. */
 static bool is_wider(enum dtype wide, enum dtype narrow)
 {
     return dtype_is_float(wide) && dtype_is_float(narrow) &&
@@ -140,6 +146,7 @@ static struct value *simplify_node(struct simplify *s, const struct node *node,
     return NULL;
 }
 
+/* Two writers of one operand are two writings, and a barrier is there to keep apart. */
 static bool may_merge(const struct node *node)
 {
     if (node->op == OP_PARAMETER || node->op == OP_INPUT || node->op == OP_BARRIER ||
@@ -154,6 +161,8 @@ static bool may_merge(const struct node *node)
     return true;
 }
 
+/* Equal nodes have to hash alike, which holds for any choice of fields; these are the
+ * ones in which nodes of one op mostly differ. */
 static size_t hash_node(enum op op, int n_inputs, struct value *const *inputs,
                         const struct attributes *attributes)
 {
@@ -168,6 +177,7 @@ static size_t hash_node(enum op op, int n_inputs, struct value *const *inputs,
     return (size_t)(hash ^ hash >> 32);
 }
 
+/* n_outputs follows from op, operands and attributes. */
 static bool is_same_work(const struct node *a, const struct node *b,
                          struct value *const *b_inputs)
 {
@@ -182,7 +192,9 @@ static bool is_same_work(const struct node *a, const struct node *b,
     return attributes_equal(&a->attributes, &b->attributes);
 }
 
-/* The bucket of an earlier node that does the same, or the free one where it would be. */
+/*
+ * The bucket of an earlier node that does the same, or the free one where it would be.
+ */
 static struct node **find_same(struct simplify *s, const struct node *node,
                                struct value *const *inputs)
 {
@@ -194,6 +206,8 @@ static struct node **find_same(struct simplify *s, const struct node *node,
     return &s->buckets[at];
 }
 
+/* Operands are those of the new graph, so that what was merged before counts as equal
+ * now. */
 static void walk_node(struct simplify *s, const struct node *node)
 {
     struct rewrite *rewrite = &s->rewrite;
@@ -246,6 +260,7 @@ static struct graph *drop_dead(const struct graph *graph)
     return rewrite_end(&rewrite);
 }
 
+/* The table never fills: it has at least two buckets per node. */
 struct graph *rewrite_simplify(const struct graph *graph)
 {
     struct simplify s = {.rewrite = rewrite_begin(graph), .n_buckets = 64};

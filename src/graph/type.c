@@ -7,6 +7,7 @@
 
 #include "base/mem.h"
 
+/* Unused entries stay 0, so that shapes can be compared and hashed field by field. */
 struct shape type_shape(int rank, const int64_t *dim)
 {
     ASSERT(rank >= 0 && rank <= SHAPE_MAX_RANK);
@@ -17,6 +18,7 @@ struct shape type_shape(int rank, const int64_t *dim)
     return shape;
 }
 
+/* The placement is zero: the same on every rank. */
 struct type type_make(enum dtype dtype, int rank, const int64_t *dim)
 {
     return (struct type){.dtype = dtype, .shape = type_shape(rank, dim)};
@@ -45,6 +47,7 @@ int64_t type_elements(const struct type *type)
     return type_shape_elements(&type->shape);
 }
 
+/* Elements times their size; neither product may wrap around. */
 size_t type_bytes(const struct type *type)
 {
     size_t bytes = 0;
@@ -75,8 +78,8 @@ bool type_equal(const struct type *a, const struct type *b)
 
 const char *type_format(char buffer[192], const struct type *type)
 {
-    /* Six dimensions of at most 13 digits and a placement of at most 95 bytes fit; wider
-     * numbers are cut. */
+    /* Six dimensions of at most 13 digits and a placement of at most 95 bytes fit;
+     * wider numbers are cut. */
     int length = snprintf(buffer, 192, "%s[", dtype_name(type->dtype));
     for (int i = 0; i < type->shape.rank && length < 90; i++) {
         length += snprintf(buffer + length, (size_t)(192 - length), "%s%lld",

@@ -9,13 +9,14 @@
 
 enum { SHAPE_MAX_RANK = 6 };
 
-/* Row-major; the last dimension is contiguous. Rank 0 is a scalar. In a graph, shapes are
- * local: what one rank holds. */
+/* Row-major; the last dimension is contiguous. Rank 0 is a scalar. In a graph, shapes
+ * are local: what one rank holds. */
 struct shape {
     int rank;
     int64_t dim[SHAPE_MAX_RANK]; /* unused ones are 0 */
 };
 
+/* All that is known of a value before it exists. */
 struct type {
     enum dtype dtype;
     struct shape shape;
@@ -27,6 +28,7 @@ struct shape type_shape(int rank, const int64_t *dim);
 struct type type_make(enum dtype dtype, int rank, const int64_t *dim);
 struct type type_scalar(enum dtype dtype);
 
+/* Of the local block. Sizes that do not fit abort: they were checked before. */
 int64_t type_elements(const struct type *type);
 size_t type_bytes(const struct type *type);
 int64_t type_shape_elements(const struct shape *shape);

@@ -2,9 +2,9 @@
  * verify - one walk over the nodes, with what is known so far in an array by value id.
  *
  * Beyond types, it follows one fact that types do not hold: a partial value that comes
- * from reduce_max over a split dimension holds a rank's largest elements, not a summand.
- * Such values may be moved, cast and handed to all_reduce REDUCE_MAX, nothing else; and
- * that collective takes nothing else.
+ * from reduce_max over a split dimension holds a rank's largest elements, not a
+ * summand. Such values may be moved, cast and handed to all_reduce REDUCE_MAX, nothing
+ * else; and that collective takes nothing else.
  */
 #include "graph/verify.h"
 
@@ -99,7 +99,9 @@ static bool define_outputs(struct state *state, const struct node *node,
     return true;
 }
 
-/* Axes on which a reduce_max makes per-rank maxima: those that split what it reduces. */
+/*
+ * Axes on which a reduce_max makes per-rank maxima: those that split what it reduces.
+ */
 static unsigned reduced_axes(const struct node *node)
 {
     unsigned axes = 0;
@@ -196,7 +198,9 @@ static bool check_arguments(const struct graph *graph, struct error *err)
     return true;
 }
 
-/* An engine writes the output into the donor's buffer: one output each, of equal type. */
+/*
+ * An engine writes the output into the donor's buffer: one output each, of equal type.
+ */
 static bool check_donor(const struct state *state, int index, struct error *err)
 {
     const struct graph_output *output = &state->graph->outputs[index];
@@ -275,6 +279,7 @@ static bool check_outputs(const struct state *state, bool allows_partial,
     return true;
 }
 
+/* In program order, so that `seen` holds exactly what stands before. */
 static bool check_nodes(struct state *state, struct error *err)
 {
     for (int i = 0; i < state->graph->n_nodes; i++) {
@@ -298,6 +303,7 @@ static bool check_nodes(struct state *state, struct error *err)
     return true;
 }
 
+/* Arguments and outputs are checked after the nodes: they use what those left. */
 bool verify_graph(const struct graph *graph, bool allows_partial_outputs,
                   struct error *err)
 {

@@ -1,5 +1,5 @@
 /*
- * mesh - rank numbers as coordinates and back. Row-major: the last axis changes fastest.
+ * mesh - rank numbers as coordinates and back. Row-major: the last axis is the fastest.
  */
 #include "mesh/mesh.h"
 
@@ -9,6 +9,7 @@ struct mesh mesh_single(void)
     return (struct mesh){.size = {1, 1, 1}};
 }
 
+/* Checked on the way: a mesh that somebody forgot to fill has axes of size 0. */
 int mesh_n_ranks(const struct mesh *mesh)
 {
     int n = 1;
@@ -30,7 +31,13 @@ const char *mesh_axis_name(enum mesh_axis axis)
     return names[axis];
 }
 
-/* How far apart in rank number two neighbours along `axis` are. */
+/*
+ * How far apart in rank number two neighbours along `axis` are. With
+ *
+ *     rank = (replica * n_shard + shard) * n_tensor + tensor
+ *
+ * that is the product of the sizes of the axes behind it.
+ */
 static int axis_stride(const struct mesh *mesh, enum mesh_axis axis)
 {
     int stride = 1;

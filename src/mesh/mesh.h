@@ -2,8 +2,8 @@
  * mesh - the ranks of a job as a grid, and groups of ranks along one axis. Pure
  * arithmetic.
  *
- * Axes are replica x shard x tensor; a rank's number is row-major in that order, so ranks
- * that differ only in `tensor` are neighbours.
+ * Axes are replica x shard x tensor; a rank's number is row-major in that order, so
+ * ranks that differ only in `tensor` are neighbours.
  */
 #ifndef MESH_MESH_H
 #define MESH_MESH_H

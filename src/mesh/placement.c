@@ -2,8 +2,8 @@
  * placement - comparing, printing, and the numbering of blocks.
  *
  * Block numbers of a dimension that several axes split are mixed-radix: replica is the
- * most significant digit, then tensor, then shard. Shard comes last on purpose: state is
- * gathered over shard for use, and what a tensor rank then holds has to be one run.
+ * most significant digit, then tensor, then shard. Shard comes last on purpose: state
+ * is gathered over shard for use, and what a tensor rank then holds has to be one run.
  */
 #include "mesh/placement.h"
 
@@ -16,6 +16,7 @@ static const enum mesh_axis significance[MESH_N_AXES] = {
     MESH_SHARD,
 };
 
+/* PLACE_SAME is 0, so a zeroed placement is this one. */
 struct placement placement_same(void)
 {
     return (struct placement){.axis = {{PLACE_SAME, 0}}};
@@ -54,6 +55,7 @@ bool placement_is_same(const struct placement *placement)
     return placement_equal(placement, &same);
 }
 
+/* Such a value is not what a rank holds but a sum that nobody has formed yet. */
 bool placement_has_partial(const struct placement *placement)
 {
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
@@ -95,6 +97,7 @@ static bool splits(const struct placement *placement, enum mesh_axis axis, int d
            placement->axis[axis].dim == dim;
 }
 
+/* By the positions in `significance`. */
 bool placement_is_major(enum mesh_axis a, enum mesh_axis b)
 {
     int position_a = 0;
@@ -106,6 +109,8 @@ bool placement_is_major(enum mesh_axis a, enum mesh_axis b)
     return position_a < position_b;
 }
 
+/* A block of the finest axis lies next to its neighbours' along that axis; with a finer
+ * axis inside, other ranks' blocks come between. */
 bool placement_is_finest(const struct placement *placement, enum mesh_axis axis)
 {
     if (placement->axis[axis].kind != PLACE_SPLIT) {
@@ -120,6 +125,7 @@ bool placement_is_finest(const struct placement *placement, enum mesh_axis axis)
     return true;
 }
 
+/* Every axis that cuts the dimension multiplies the blocks. */
 int placement_n_blocks(const struct placement *placement, const struct mesh *mesh,
                        int dim)
 {

@@ -7,10 +7,10 @@
  *            blocks (shapes in the graph are local: the block's);
  *   partial  the value is the sum over the ranks of what they hold.
  *
- * Several axes may split one dimension: the blocks are numbered with replica as the major
- * axis, then tensor, then shard. (Rows of the batch are split over replica and shard in
- * rank order; a matrix split over tensor and shard along its rows is, once gathered over
- * shard, one run of rows per tensor rank.)
+ * Several axes may split one dimension: the blocks are numbered with replica as the
+ * major axis, then tensor, then shard. (Rows of the batch are split over replica and
+ * shard in rank order; a matrix split over tensor and shard along its rows is, once
+ * gathered over shard, one run of rows per tensor rank.)
  */
 #ifndef MESH_PLACEMENT_H
 #define MESH_PLACEMENT_H

@@ -1,9 +1,10 @@
 /*
  * gemma - embedding, layers as nested repeats, last norm. See the header.
  *
- * A group of layers becomes repeat(count) { repeat(run 0) {...} repeat(run 1) {...} }; a
- * group of one period leaves the outer loop out. Operands of either loop: carries (the
- * stream), stacked (parameters of its runs, per-layer inputs), invariants (positions).
+ * A group of layers becomes repeat(count) { repeat(run 0) {...} repeat(run 1) {...} };
+ * a group of one period leaves the outer loop out. Operands of either loop: carries
+ * (the stream), stacked (parameters of its runs, per-layer inputs), invariants
+ * (positions).
  */
 #include "model/gemma.h"
 
@@ -188,7 +189,9 @@ static void add_invariants(struct loop *loop, const struct scope_values *outer,
     inner->first_key = loop_argument(loop, "first_key", &outer->first_key->type);
 }
 
-/* Closes the body with the stream as it leaves it; `stream` becomes the loop's result. */
+/*
+ * Closes the body with the stream as it leaves it; `stream` becomes the loop's result.
+ */
 static void loop_end(struct loop *loop, struct graph *graph, int n_iterations,
                      const struct gemma_stream *inner, struct gemma_stream *stream,
                      const char *name)
@@ -320,7 +323,9 @@ static void start_shared_kv(struct graph *graph, const struct layers *layers,
 
 /*
  * Per-layer inputs [L, B, T, P]: the token's rows of the table and a projection of its
- * embedding x0, (norm(c_l) + e_l) / sqrt(2) with e = sqrt(P) table[id], c = W x0 / sqrt(D).
+ * embedding x0:
+ *
+ *     (norm(c_l) + e_l) / sqrt(2),  e = sqrt(P) table[id],  c = W x0 / sqrt(D)
  */
 static struct value *build_ple(struct graph *graph, const struct layers *layers,
                                const struct gemma_inputs *inputs, struct value *x0)

@@ -8,8 +8,11 @@
 #include "model/config.h"
 #include "model/params.h"
 
-/* What flows from layer to layer. K and V (after norm and RoPE, [B, T, G, K]) of the last
- * layer that made its own, by kind: [0] full, [1] sliding; NULL where nobody shares. */
+/*
+ * What flows from layer to layer. K and V (after norm and RoPE, [B, T, G, K]) of the
+ * last layer that made its own, by kind: [0] full, [1] sliding; NULL where nobody
+ * shares.
+ */
 struct gemma_stream {
     struct value *h; /* [B, T, D] */
     struct value *k[2];

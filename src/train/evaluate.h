@@ -1,6 +1,6 @@
 /*
- * evaluate - mean loss of a set of examples, without training. Memory does not depend on
- * how many there are.
+ * evaluate - mean loss of a set of examples, without training. Memory does not depend
+ * on how many there are.
  */
 #ifndef TRAIN_EVALUATE_H
 #define TRAIN_EVALUATE_H

@@ -1,6 +1,6 @@
 /*
- * progress - see the header. A terminal is refreshed at most ten times a second, a pipe or
- * file gets a line every five seconds at most; the last update is always shown.
+ * progress - see the header. A terminal is refreshed at most ten times a second, a pipe
+ * or file gets a line every five seconds at most; the last update is always shown.
  */
 #include "train/progress.h"
 

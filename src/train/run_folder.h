@@ -19,8 +19,8 @@ struct run_folder {
 
 /*
  * Makes the folder with run.yaml in it. A folder that is there already is an error with
- * the way on, unless `overwrites`: then it is removed first, if it is empty or a run (it
- * holds run.yaml); anything else is never touched.
+ * the way on, unless `overwrites`: then it is removed first, if it is empty or a run
+ * (it holds run.yaml); anything else is never touched.
  */
 MUST_USE bool run_folder_create(struct run_folder *folder,
                                 const struct settings *settings, bool overwrites,

@@ -101,7 +101,9 @@ MUST_USE bool settings_read_file(struct settings *settings, const char *path,
 MUST_USE bool settings_read_text(struct settings *settings, const char *text,
                                  size_t length, const char *where, struct error *err);
 
-/* LATHE_SECTION_KEY for each key of the table; other LATHE_ variables are left alone. */
+/*
+ * LATHE_SECTION_KEY for each key of the table; other LATHE_ variables are left alone.
+ */
 MUST_USE bool settings_read_environment(struct settings *settings, struct error *err);
 
 /* "key=value"; the value is read as YAML, so lists and quotes work. */

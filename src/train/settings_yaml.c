@@ -2,7 +2,8 @@
  * settings_yaml - walks the events of a YAML file and assigns what it finds.
  *
  * Keys may be nested or dotted (train: {epochs: 3} or train.epochs: 3). Each message
- * starts with file:line:column. Aliases, several documents and repeated keys are errors.
+ * starts with file:line:column. Aliases, several documents and repeated keys are
+ * errors.
  */
 #include <string.h>
 #include <yaml.h>

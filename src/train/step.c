@@ -1,6 +1,6 @@
 /*
- * step - state and programs. Buffers are kept in one list by argument name; each program
- * looks its arguments and outputs up once, at creation.
+ * step - state and programs. Buffers are kept in one list by argument name; each
+ * program looks its arguments and outputs up once, at creation.
  */
 #include "train/step.h"
 

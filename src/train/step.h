@@ -1,5 +1,6 @@
 /*
- * step - a model being trained on one engine: its state, and the programs that change it.
+ * step - a model being trained on one engine: its state, and the programs that change
+ * it.
  *
  *     struct step *step = step_create(engine, &options, err);
  *     step_load(step, read, context, err);
@@ -7,9 +8,9 @@
  *     step_update(step, &hyper, &result, err);
  *     step_destroy(step);
  *
- * State per trained tensor, f32: the parameter, its gradient sum, and two moments. What is
- * frozen has the parameter only; a frozen per-layer table stays in its file and gives the
- * rows of the batch.
+ * State per trained tensor, f32: the parameter, its gradient sum, and two moments. What
+ * is frozen has the parameter only; a frozen per-layer table stays in its file and
+ * gives the rows of the batch.
  */
 #ifndef TRAIN_STEP_H
 #define TRAIN_STEP_H
@@ -76,8 +77,8 @@ MUST_USE bool step_evaluate(struct step *step, const struct batch *batch,
 MUST_USE bool step_read_param(void *step, int param, int64_t first_row, int64_t n_rows,
                               float *target, struct error *err);
 
-/* The gradient sum of a trained tensor, for tests and reports; NULL: not trained, or the
- * engine's memory cannot be read in place. [elements of the tensor] */
+/* The gradient sum of a trained tensor, for tests and reports; NULL: not trained, or
+ * the engine's memory cannot be read in place. [elements of the tensor] */
 const float *step_gradient(struct step *step, int param);
 
 /* Bytes of state (parameters, sums, moments) and of working memory on this process. */

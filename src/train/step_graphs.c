@@ -71,8 +71,8 @@ static int find_trained(const struct graph *graph, const struct step_shape *shap
     return n;
 }
 
-/* Appends the gradient of loss_sum and its outputs "grad.NAME"; names[] gets their names,
- * owned by the graph. Returns how many. */
+/* Appends the gradient of loss_sum and its outputs "grad.NAME"; names[] gets their
+ * names, owned by the graph. Returns how many. */
 static int add_gradients(struct graph *graph, const struct step_shape *shape,
                          const char **names)
 {
@@ -127,7 +127,9 @@ struct trained {
     struct value *p, *g, *m, *v;
 };
 
-/* Arguments of the update for output `index` of the grad graph; false: not a gradient. */
+/*
+ * Arguments of the update for output `index` of the grad graph; false: not a gradient.
+ */
 static bool add_trained(struct graph *graph, const struct graph *grad, int index,
                         struct trained *trained)
 {

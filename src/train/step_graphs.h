@@ -1,10 +1,10 @@
 /*
- * step_graphs - the graphs of a run: grad (one micro-batch into the accumulators), update,
- * evaluate. Building only; step.h runs them.
+ * step_graphs - the graphs of a run: grad (one micro-batch into the accumulators),
+ * update, evaluate. Building only; step.h runs them.
  *
  * Arguments by name: parameters under their tensor names; the batch as ids, position,
- * first_key, loss_rows, targets, weight (data/batch.h) and ple_rows where a frozen
- * per-layer table is looked up outside; accumulators "acc.grad.NAME".
+ * first_key, loss_rows, targets, weight (data/batch.h) and ple_rows where a frozen per-
+ * layer table is looked up outside; accumulators "acc.grad.NAME".
  */
 #ifndef TRAIN_STEP_GRAPHS_H
 #define TRAIN_STEP_GRAPHS_H
@@ -31,17 +31,18 @@ struct step_shape {
  */
 struct graph *step_graphs_grad(const struct mesh *mesh, const struct step_shape *shape);
 
-/* Outputs: "loss_sum" f64, "token_loss" f32 [C]. Nothing is trained, so the graph holds no
- * gradient. Repeats are expanded. */
+/* Outputs: "loss_sum" f64, "token_loss" f32 [C]. Nothing is trained, so the graph holds
+ * no gradient. Repeats are expanded. */
 struct graph *step_graphs_evaluate(const struct mesh *mesh,
                                    const struct step_shape *shape);
 
 /*
- * For each output "grad.NAME" of the grad graph: parameter NAME, "acc.grad.NAME", "m.NAME"
- * and "v.NAME" -> NAME, m and v in place. Inputs "hyper" f32 [ADAMW_N_HYPER], "inverse"
- * f64 (1 / sum of target weights), "clip" f64 (largest norm; 0: off), "loss_sum" f64.
- * Outputs also "grad_norm" f64 (of the mean gradient, before clipping) and "applied" bool:
- * false where loss or norm are not finite; then nothing has changed.
+ * For each output "grad.NAME" of the grad graph: parameter NAME, "acc.grad.NAME",
+ * "m.NAME" and "v.NAME" -> NAME, m and v in place. Inputs "hyper" f32 [ADAMW_N_HYPER],
+ * "inverse" f64 (1 / sum of target weights), "clip" f64 (largest norm; 0: off),
+ * "loss_sum" f64. Outputs also "grad_norm" f64 (of the mean gradient, before clipping)
+ * and "applied" bool: false where loss or norm are not finite; then nothing has
+ * changed.
  */
 struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad);
 

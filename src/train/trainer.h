@@ -2,8 +2,8 @@
  * trainer - a whole run: from settings to a tuned model in a run folder.
  *
  * Reads model and data, chooses what the settings leave open (rows of one pass,
- * recomputation), trains, evaluates, writes metrics and at the end the model. Everything a
- * user can get wrong is checked before the run folder is made.
+ * recomputation), trains, evaluates, writes metrics and at the end the model.
+ * Everything a user can get wrong is checked before the run folder is made.
  */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
