@@ -6,6 +6,8 @@
 /* Rows of one head in a block: fewer, as the mask cuts through that many tokens. */
 enum { ROWS_OF_ONE_HEAD = 64 };
 
+/* Heads share a block when there is one key-value head: then row (token, head) of q is at a
+ * fixed stride. With several groups the heads of one are not. */
 struct attention attention_shape(const struct node *node)
 {
     const int64_t *q = node->inputs[0]->type.shape.dim;
@@ -46,6 +48,7 @@ int64_t attention_n_rows(const struct attention *a, const struct attention_block
     return (block->tokens.end - block->tokens.begin) * a->rows_per_token;
 }
 
+/* Also the place in out, dout and dq, which have the shape of q. */
 int64_t attention_q_at(const struct attention *a, const struct attention_block *block)
 {
     return ((block->b * a->T + block->tokens.begin) * a->H + block->strand) * a->K;
@@ -79,6 +82,7 @@ static struct grid_span token_keys(const struct attention *a, int64_t b, int64_t
     return (struct grid_span){begin, i + 1};
 }
 
+/* Rows of a token see the same keys, whatever their head. */
 struct grid_span attention_row_keys(const struct attention *a,
                                     const struct attention_block *block, int64_t r)
 {
@@ -90,6 +94,7 @@ struct grid_span attention_row_keys(const struct attention *a,
     return (struct grid_span){begin, base_max(end, begin)};
 }
 
+/* A scan over the tokens: a few hundred comparisons for a block of millions of products. */
 struct grid_span attention_visible(const struct attention *a, int64_t b,
                                    struct grid_span tokens)
 {
@@ -104,6 +109,7 @@ struct grid_span attention_visible(const struct attention *a, int64_t b,
     return all;
 }
 
+/* The scale is applied after the product, as in the definition. */
 void attention_scores(const struct attention *a, const struct attention_block *block,
                       float *scores)
 {

@@ -41,6 +41,8 @@ struct blocks {
     float ds[ATTENTION_ROWS * ATTENTION_KEYS];
 };
 
+/* Sequences and strands alone may be MIN_TASKS; every further segment costs a part of
+ * scratch and its sum. Whole blocks, so that no block is split. */
 static struct segments cut_segments(const struct attention *a)
 {
     const int64_t n_blocks = base_div_up(a->T, a->tokens_per_block);
@@ -60,6 +62,7 @@ static size_t seen_bytes(const struct segments *segments)
     return (size_t)base_round_up((int64_t)bytes, 64);
 }
 
+/* What each part has seen, then the parts; aligned, as vectors are read from there. */
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
@@ -141,6 +144,7 @@ static void grad_block(const struct attention_grad *grad,
                  a->q + q_at, a->row_stride, true, dk, a->K);
 }
 
+/* All keys for one block of rows. Rows that see nothing get dq = 0. */
 static void grad_rows(const struct attention_grad *grad, struct attention_block *block,
                       struct blocks *blocks, float *dk, float *dv)
 {
@@ -204,6 +208,7 @@ static void sum_parts(const struct attention_grad *grad, int64_t b, int64_t j,
     }
 }
 
+/* Keys nobody sees (padding) end up 0. */
 static void sum_keys(const struct attention_grad *grad, int64_t task)
 {
     const struct attention *a = &grad->a;

@@ -5,12 +5,15 @@
 
 #include "backend/cpu/kernel.h"
 
+/* Tasks past the end get an empty span, so grids may be larger than the work at hand (the
+ * loss head has fewer rows than its shapes say). */
 struct grid_span grid_span(int64_t task, int64_t per_task, int64_t n_items)
 {
     const int64_t begin = base_min(task * per_task, n_items);
     return (struct grid_span){begin, base_min(begin + per_task, n_items)};
 }
 
+/* KERNEL_CHUNK elements take some microseconds: more than sharing a task out costs. */
 int64_t grid_rows_per_task(int64_t row_elements)
 {
     return base_max(1, KERNEL_CHUNK / base_max(1, row_elements));

@@ -49,6 +49,7 @@ struct work {
     int64_t n;            /* rows of this chunk, 0 when the list has ended */
 };
 
+/* Operands and results in the order of build_loss_head. */
 static void take_operands(struct work *work, const struct node *node,
                           const struct kernel_rank *rank)
 {
@@ -68,6 +69,7 @@ static void take_operands(struct work *work, const struct node *node,
     }
 }
 
+/* Kept over the phases: the list of rows, the logits and what was found about them. */
 static void take_scratch(struct work *work, void *scratch)
 {
     const struct loss_head *head = &work->head;
@@ -97,6 +99,8 @@ static struct grid_span tile_span(const struct work *work, int64_t tile)
     return grid_span(tile, work->head.tile, work->head.V);
 }
 
+/* [chunk_rows, tile]. Tiles are apart in memory: rows of a [chunk, V] matrix would be a
+ * power of two apart and fall on the same cache lines. */
 static float *tile_logits(const struct work *work, int64_t tile)
 {
     return work->logits + tile * work->head.chunk_rows * work->head.tile;
@@ -104,6 +108,7 @@ static float *tile_logits(const struct work *work, int64_t tile)
 
 /* ---- steps ---- */
 
+/* One task: the order of the list is the order of all later sums. */
 static void list_real(struct work *work)
 {
     int64_t n = 0;
@@ -118,6 +123,7 @@ static void list_real(struct work *work)
     *work->n_real = n;
 }
 
+/* Rows of hidden without loss keep the zeros written here. */
 static void prepare(struct work *work, int64_t task)
 {
     if (task == 0) {
@@ -137,6 +143,7 @@ static int64_t hidden_row(const struct work *work, int64_t r)
     return row >= 0 && row < work->head.N ? row : -1;
 }
 
+/* Contiguous rows for the products; what is not a row of hidden reads as zeros. */
 static void gather(const struct work *work, int64_t task)
 {
     const int64_t D = work->head.D;
@@ -153,6 +160,7 @@ static void gather(const struct work *work, int64_t task)
     }
 }
 
+/* One tile, from the product to its statistics while it is in cache. */
 static void compute_logits(const struct work *work, int64_t tile)
 {
     const struct loss_head *head = &work->head;
@@ -178,6 +186,7 @@ static void compute_logits(const struct work *work, int64_t tile)
     }
 }
 
+/* Largest and sum over the tiles in order, in f64: their number grows with V. */
 static void combine(const struct work *work, int64_t task)
 {
     const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
@@ -219,6 +228,7 @@ static void compute_dlogits(const struct work *work, struct grid_span columns, f
     }
 }
 
+/* dz of one tile and both products with it. `partial` is this part's sum for d_hidden. */
 static void grad_tile(const struct work *work, int64_t tile, bool is_first,
                       float *partial)
 {
@@ -243,6 +253,7 @@ static void grad_tile(const struct work *work, int64_t tile, bool is_first,
                     work->table + columns.begin * D, D, !is_first, partial, D);
 }
 
+/* Neighbouring tiles, in order, into one sum of [chunk, D]. */
 static void grad_part(const struct work *work, int64_t part)
 {
     const struct loss_head *head = &work->head;
@@ -270,6 +281,7 @@ static void scatter(const struct work *work, int64_t task)
     }
 }
 
+/* In f64 and in the order of the list, whatever the chunks were. */
 static void sum_losses(const struct work *work)
 {
     double sum = 0;
@@ -299,6 +311,7 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return loss_head_n_tasks(&head, loss_head_phase(&head, phase).step);
 }
 
+/* The layout is computed anew for each task: some divisions against millions of products. */
 static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
                 void *thread_scratch)
 {

@@ -27,6 +27,12 @@ static size_t take(size_t *total, int64_t bytes)
     return at;
 }
 
+/*
+ * Tiles: wide enough for the product to run at full speed, narrow enough that a tile of
+ * logits and its rows of the table stay in the second cache, and at least some 32 of them
+ * for small vocabularies, as they are the tasks. Parts: each costs a [chunk, D] sum, and
+ * bounds how many threads work on gradients.
+ */
 static void cut_vocabulary(struct loss_head *head)
 {
     const int64_t wanted = base_round_up(base_div_up(head->V, 64), 16);
@@ -39,6 +45,7 @@ static void cut_vocabulary(struct loss_head *head)
     head->n_parts = base_div_up(head->n_tiles, head->tiles_per_part);
 }
 
+/* As many rows as the setting allows logits for, at least one. */
 static void cut_rows(struct loss_head *head, size_t bytes)
 {
     int64_t rows = (int64_t)(bytes / sizeof(float)) / (head->n_tiles * head->tile);
@@ -91,6 +98,7 @@ static int phases_per_chunk(const struct loss_head *head)
     return head->has_gradient ? 5 : 3;
 }
 
+/* From shapes alone: chunks that turn out empty cost their barriers. */
 int loss_head_n_phases(const struct loss_head *head)
 {
     return 2 + (int)head->n_chunks * phases_per_chunk(head);

@@ -11,6 +11,7 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
 
+/* Blocks of rows: tasks of the forward run and of the gradient's first phase. */
 static int64_t n_blocks(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;
@@ -54,6 +55,7 @@ static bool has_weight(const struct node *node)
     return node->n_outputs > 1;
 }
 
+/* One row of sums per block. */
 static size_t grad_scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
@@ -77,6 +79,7 @@ static int64_t grad_n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? n_blocks(node) : base_div_up(n, COLUMNS_PER_TASK);
 }
 
+/* Phase 0: dx of a block, and its part of dweight into scratch. */
 static void grad_rows(const struct kernel_call *call, const struct kernel_rank *rank,
                       int64_t task)
 {
@@ -101,6 +104,7 @@ static void grad_rows(const struct kernel_call *call, const struct kernel_rank *
     }
 }
 
+/* Phase 1: some columns of dweight, over all blocks in order. */
 static void grad_weight(const struct kernel_call *call, const struct kernel_rank *rank,
                         int64_t task)
 {

@@ -29,6 +29,7 @@ static int64_t n_tasks_of_stream(const struct node *node, int phase, size_t byte
 
 /* ---- accumulate: acc, keep, g -> acc = g + (keep ? acc : 0) ---- */
 
+/* The first micro-batch overwrites, so nobody has to clear the accumulator. */
 static void run_accumulate(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -69,6 +70,7 @@ static int64_t squares_n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? n_stream_tasks(node) : 1;
 }
 
+/* In f64 from the first square on: the norm decides on clipping at every layout alike. */
 static void run_squares(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -90,6 +92,7 @@ static void run_squares(const struct kernel_call *call, int local_rank, int phas
 
 /* ---- adamw: p, g, m, v, hyper, scale, apply -> p, m, v in place ---- */
 
+/* p, m and v are read and written once, g is read once: the bound is memory. */
 static void run_adamw(const struct kernel_call *call, int local_rank, int phase,
                       int64_t task, void *thread_scratch)
 {

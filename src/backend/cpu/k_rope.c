@@ -11,12 +11,14 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
 
+/* Frequencies, shared by all tasks. */
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
     return (size_t)node->attributes.pairs * sizeof(float);
 }
 
+/* Cosines and sines of the token at hand. */
 static size_t thread_bytes(const struct node *node)
 {
     return 2 * (size_t)node->attributes.pairs * sizeof(float);
@@ -36,6 +38,8 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? 1 : grid_row_tasks(dim[0] * dim[1], dim[2] * dim[3]);
 }
 
+/* theta^(-2d/K) / factor. Partial rotary embedding keeps the exponent of the whole head and
+ * turns only the first pairs. */
 static void compute_frequencies(const struct node *node, float *frequencies)
 {
     const struct attributes *attributes = &node->attributes;

@@ -12,6 +12,8 @@ extern const struct native native_avx2;
 extern const struct native native_avx512;
 #endif
 
+/* From the lowest to the highest: native_find relies on it. A set counts only when all the
+ * extensions that its flags allow are there. */
 int native_list(const struct native *sets[3])
 {
     int n = 0;
@@ -28,6 +30,7 @@ int native_list(const struct native *sets[3])
     return n;
 }
 
+/* `highest` may be a set that this machine lacks: then the best below it. */
 const struct native *native_find(enum backend_isa highest)
 {
     const struct native *sets[3];

@@ -17,6 +17,7 @@ struct curve {
     vector value, slope;
 };
 
+/* The compiler drops the half that a caller does not use. */
 VECTOR_INLINE struct curve gelu_curve(vector x)
 {
     const vector square = x * x;
@@ -29,12 +30,14 @@ VECTOR_INLINE struct curve gelu_curve(vector x)
     };
 }
 
+/* silu(x) = x s, silu'(x) = s + x s (1 - s) */
 VECTOR_INLINE struct curve silu_curve(vector x)
 {
     const struct logistic s = vector_logistic(x);
     return (struct curve){.value = x * s.value, .slope = s.value + x * s.slope};
 }
 
+/* y = cap t, y' = 1 - t^2, with t = tanh(x / cap) */
 VECTOR_INLINE struct curve softcap_curve(vector x, float cap)
 {
     const vector t = vector_tanh(x / cap);
@@ -75,6 +78,7 @@ void NATIVE(gelu_tanh_grad)(const float *x, const float *dy, int64_t n, float *d
 #undef BODY
 }
 
+/* Gate and up come from two products, so nothing is interleaved. */
 void NATIVE(geglu)(const float *gate, const float *up, int64_t n, float *y)
 {
 #define BODY(LOAD, STORE) STORE(y, gelu_curve(LOAD(gate)).value *LOAD(up));

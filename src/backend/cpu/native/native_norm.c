@@ -30,6 +30,7 @@ static float dot(const float *x, const float *y, int64_t n)
     return vector_sum(even + odd);
 }
 
+/* r: one pass over the row. The row is read again right after, from cache. */
 static float inverse_rms(const float *x, float eps, int64_t n)
 {
     return 1.0F / sqrtf(dot(x, x, n) / (float)n + eps);
@@ -47,6 +48,7 @@ VECTOR_INLINE vector gain(const float *weight, float shift, int64_t i, int64_t n
     return vector_load_part(weight + i, n - i, 0) + shift;
 }
 
+/* The order of the factors is that of the definition: x r first, then the gain. */
 float NATIVE(rms_norm_row)(const float *x, const float *weight, bool adds_one,
                            float eps, int64_t n, float *y)
 {
@@ -79,6 +81,7 @@ static float gained_dot(const float *x, const float *weight, float shift,
     return vector_sum(sum);
 }
 
+/* dweight is the caller's sum over rows; rows come in order, one at a time. */
 static void add_weight_grad(const float *x, const float *dy, float r, int64_t n,
                             float *dweight)
 {
@@ -92,6 +95,9 @@ static void add_weight_grad(const float *x, const float *dy, float r, int64_t n,
     }
 }
 
+/* Three passes: r, the sum along x, then dx. A row of a few thousand elements stays in the
+ * first cache, so passes cost less than keeping r from the forward run would in memory.
+ * dx may be the memory of dy or x: each vector is read before it is written. */
 void NATIVE(rms_norm_grad_row)(const float *x, const float *weight, bool adds_one,
                                float eps, int64_t n, const float *dy, float *dx,
                                float *dweight)

@@ -7,6 +7,7 @@
 #include "backend/cpu/native/vector.h"
 #include "graph/build.h"
 
+/* f32 squares are exact in f64, so only the sum rounds. The lanes are added in order. */
 double NATIVE(sum_squares)(const float *x, int64_t n)
 {
     vector_double even = {0};
@@ -43,6 +44,7 @@ struct step {
     float eps;
 };
 
+/* Once per call, in f32 as the hyper vector is. */
 static struct step step_of(const float *hyper)
 {
     return (struct step){

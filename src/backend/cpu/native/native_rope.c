@@ -10,10 +10,13 @@ static const double HALF_PI_HIGH = 1.57079632673412561417;
 static const double HALF_PI_LOW = 6.07710050650619224932e-11;
 static const double MAGIC = 6755399441055744.0; /* 1.5 * 2^52 */
 
+/* Of f64 angles: positions reach 2^18 and a product with a frequency near 1 then has no
+ * bits to spare for a reduction in f32. */
 struct turn {
     vector_double cosine, sine;
 };
 
+/* vector_select for f64. */
 VECTOR_INLINE vector_double select_double(vector_long mask, vector_double a,
                                           vector_double b)
 {
@@ -53,6 +56,8 @@ VECTOR_INLINE struct turn turn_of(vector_double x)
     };
 }
 
+/* The product is rounded to f32 first, as the reference does; cosine and sine of that
+ * rounded angle are then exact to the last bit but one. */
 void NATIVE(rope_angles)(float position, const float *frequencies, int64_t n,
                          float *cosines, float *sines)
 {

@@ -9,11 +9,13 @@
 #include "backend/cpu/native/native_isa.h"
 #include "backend/cpu/native/vector.h"
 
+/* b where a is NaN: a NaN never becomes the largest, but it stays in the sum of exp. */
 VECTOR_INLINE vector larger(vector a, vector b)
 {
     return vector_select(a > b, a, b);
 }
 
+/* Order does not matter here, so all that counts is two chains in flight. */
 float NATIVE(row_max)(const float *x, int64_t n)
 {
     vector even = vector_all(-INFINITY);
@@ -38,6 +40,8 @@ float NATIVE(row_max)(const float *x, int64_t n)
     return largest;
 }
 
+/* Lanes past the end hold exp(-infinity) = 0, but are not counted on for it: shift may be
+ * infinite, so the sum takes the stored elements again. */
 float NATIVE(row_exp)(float *x, float shift, int64_t n)
 {
     vector sum = {0};
@@ -55,6 +59,7 @@ float NATIVE(row_exp)(float *x, float shift, int64_t n)
     return vector_sum(sum);
 }
 
+/* Two chains: one exp is a long chain of dependent operations. */
 float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n)
 {
     vector even = {0};
@@ -91,6 +96,8 @@ void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y)
     }
 }
 
+/* Every element is rounded once where the set has fused multiply-add. With a = 1 the sum is
+ * the same in every set. */
 void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
 {
     int64_t i = 0;
@@ -104,6 +111,7 @@ void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
     }
 }
 
+/* Used on rows of a head: 64 to 512 elements. */
 float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
 {
     vector even = {0};
@@ -122,6 +130,7 @@ float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
     return vector_sum(even + odd);
 }
 
+/* ds may be dp. */
 void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                               int64_t n, float *ds)
 {
@@ -135,6 +144,7 @@ void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, floa
     }
 }
 
+/* inverse_cap 0: the last factor is 1. */
 VECTOR_INLINE vector loss_grad(vector z, float lse, float weight, float inverse_cap)
 {
     const vector capped = z * inverse_cap;

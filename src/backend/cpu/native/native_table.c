@@ -8,6 +8,7 @@
 #define NATIVE_TABLE_(isa) native_##isa
 #define NATIVE_TABLE(isa)  NATIVE_TABLE_(isa)
 
+/* The set follows from the flags of this compilation, as in vector.h. */
 #if defined(__AVX512F__)
 #define THIS_ISA BACKEND_ISA_AVX512
 #elif defined(__AVX2__)
@@ -16,6 +17,7 @@
 #define THIS_ISA BACKEND_ISA_PLAIN
 #endif
 
+/* native.c declares the same name. */
 extern const struct native NATIVE_TABLE(ISA);
 
 const struct native NATIVE_TABLE(ISA) = {
