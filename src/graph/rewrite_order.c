@@ -6,13 +6,14 @@
  *
  *   - a node waits for the readers of what it overwrites;
  *   - late nodes run just before the first that reads them: sources, what is made from
- *     arguments alone, and recomputed values (backward barriers and what follows from
+ *     parameters alone, and recomputed values (backward barriers and what follows from
  *     them alone);
  *   - early nodes run as soon as their operands are there: backward nodes that lead to
- *     outputs only. These are gradients of weights; they are the last readers of saved
- *     activations, and the memory of those is free from then on.
+ *     one output and nothing else. These are gradients of weights; they are the last
+ *     readers of saved activations, and the memory of those is free from then on.
  *
- * Nodes of neither kind keep their order, so the result is a function of the graph alone.
+ * Nodes of neither kind keep their order, so the result is a function of the graph
+ * alone.
  */
 #include "base/mem.h"
 #include "graph/build.h"
@@ -98,6 +99,7 @@ static struct graph *add_copies(const struct graph *graph,
     return rewrite.to;
 }
 
+/* Does some node need its overwritten operand copied? */
 static bool any_operand_copied(const struct graph *graph, const struct hazards *hazards)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -108,6 +110,7 @@ static bool any_operand_copied(const struct graph *graph, const struct hazards *
     return false;
 }
 
+/* Does some output need a copy in the caller's buffer? */
 static bool any_output_copied(const struct graph *graph, const struct hazards *hazards)
 {
     for (int i = 0; i < graph->n_outputs; i++) {
@@ -143,12 +146,15 @@ static struct graph *protect(const struct graph *graph)
 /* ---- order ---- */
 
 struct order {
+    /* safe to run in any order that keeps operands and hazards */
     const struct graph *graph;
-    struct hazards hazards;
+    struct hazards hazards;             /* of `graph` */
     bool *is_late, *is_early, *is_done; /* by node id */
+    bool *is_output;                    /* by node id: makes an output of the graph */
     struct rewrite rewrite;
 };
 
+/* Some result takes the memory of an operand. */
 static bool overwrites(const struct node *node)
 {
     for (int k = 0; k < node->n_outputs; k++) {
@@ -173,29 +179,54 @@ static void mark_late(struct order *o)
         const bool is_recomputed = node->op == OP_BARRIER && node->is_backward;
         for (int k = 0; is_late && !is_recomputed && k < node->n_inputs; k++) {
             const struct node *maker = node->inputs[k]->node;
-            is_late = is_argument_node(maker) || o->is_late[maker->id];
+            is_late = maker->op == OP_PARAMETER || o->is_late[maker->id];
         }
         o->is_late[node->id] = is_late;
     }
 }
 
-/* From the last node to the first: all that read an early node are early or outputs. */
-static void mark_early(struct order *o)
+enum { LEADS_NOWHERE = -1, LEADS_TO_MANY = -2 };
+
+/* What is reached by two ways. */
+static int join(int a, int b)
 {
-    const struct graph_storage *s = &o->hazards.storage;
-    for (int i = o->graph->n_nodes - 1; i >= 0; i--) {
-        const struct node *node = o->graph->nodes[i];
-        bool is_early = node->is_backward && !o->is_late[node->id];
-        for (int k = 0; is_early && k < node->n_outputs; k++) {
-            const int id = node->outputs[k]->id;
-            for (int r = s->reader_start[id]; r < s->reader_start[id + 1]; r++) {
-                is_early = is_early && o->is_early[s->readers[r]->id];
-            }
-        }
-        o->is_early[node->id] = is_early;
+    if (a == LEADS_NOWHERE || a == b) {
+        return b;
     }
+    return b == LEADS_NOWHERE ? a : LEADS_TO_MANY;
 }
 
+/*
+ * The one output of the graph that each node leads to, from the last node to the first.
+ */
+static void mark_early(struct order *o)
+{
+    const struct graph *graph = o->graph;
+    const struct graph_storage *s = &o->hazards.storage;
+    int *leads = mem_alloc_array((size_t)graph->next_node_id, sizeof(int));
+    for (int i = 0; i < graph->next_node_id; i++) {
+        leads[i] = LEADS_NOWHERE;
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        const int id = graph->outputs[i].value->node->id;
+        leads[id] = join(leads[id], i);
+        o->is_output[id] = true;
+    }
+    for (int i = graph->n_nodes - 1; i >= 0; i--) {
+        const struct node *node = graph->nodes[i];
+        for (int k = 0; k < node->n_outputs; k++) {
+            const int id = node->outputs[k]->id;
+            for (int r = s->reader_start[id]; r < s->reader_start[id + 1]; r++) {
+                leads[node->id] = join(leads[node->id], leads[s->readers[r]->id]);
+            }
+        }
+        o->is_early[node->id] =
+            node->is_backward && !o->is_late[node->id] && leads[node->id] >= 0;
+    }
+    mem_free(leads);
+}
+
+/* Operands made, and all gone that had to read before. */
 static bool is_ready(const struct order *o, const struct node *node)
 {
     for (int k = 0; k < node->n_inputs; k++) {
@@ -209,6 +240,25 @@ static bool is_ready(const struct order *o, const struct node *node)
         }
     }
     return true;
+}
+
+static void emit(struct order *o, const struct node *node);
+
+/* Early readers of what the node made, if this was their last operand: those that make an
+ * output, or the others. */
+static void emit_early_readers(struct order *o, const struct node *node, bool outputs)
+{
+    const struct graph_storage *s = &o->hazards.storage;
+    for (int k = 0; k < node->n_outputs; k++) {
+        const int id = node->outputs[k]->id;
+        for (int r = s->reader_start[id]; r < s->reader_start[id + 1]; r++) {
+            const struct node *reader = s->readers[r];
+            if (o->is_early[reader->id] && o->is_output[reader->id] == outputs &&
+                is_ready(o, reader)) {
+                emit(o, reader);
+            }
+        }
+    }
 }
 
 /* The node, after all that it waits for; then the early ones that waited for it. */
@@ -228,16 +278,8 @@ static void emit(struct order *o, const struct node *node)
     }
     o->is_done[node->id] = true;
     rewrite_copy(&o->rewrite, node);
-    const struct graph_storage *s = &o->hazards.storage;
-    for (int k = 0; k < node->n_outputs; k++) {
-        const int id = node->outputs[k]->id;
-        for (int r = s->reader_start[id]; r < s->reader_start[id + 1]; r++) {
-            const struct node *reader = s->readers[r];
-            if (o->is_early[reader->id] && is_ready(o, reader)) {
-                emit(o, reader);
-            }
-        }
-    }
+    emit_early_readers(o, node, true);
+    emit_early_readers(o, node, false);
 }
 
 struct graph *rewrite_order(const struct graph *graph)
@@ -250,6 +292,7 @@ struct graph *rewrite_order(const struct graph *graph)
         .is_late = mem_alloc_array(n_ids, sizeof(bool)),
         .is_early = mem_alloc_array(n_ids, sizeof(bool)),
         .is_done = mem_alloc_array(n_ids, sizeof(bool)),
+        .is_output = mem_alloc_array(n_ids, sizeof(bool)),
         .rewrite = rewrite_begin(safe),
     };
     mark_late(&o);
@@ -270,6 +313,7 @@ struct graph *rewrite_order(const struct graph *graph)
     mem_free(o.is_late);
     mem_free(o.is_early);
     mem_free(o.is_done);
+    mem_free(o.is_output);
     graph_destroy(safe);
     return ordered;
 }
