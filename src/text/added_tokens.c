@@ -20,7 +20,9 @@ void added_tokens_deinit(struct added_tokens *added)
     *added = (struct added_tokens){0};
 }
 
-/* Appends a node without children; its index. The array may move. */
+/* Appends a node without children; its index. The array may move. Nodes refer to each
+ * other by index, not by address, for that reason; index 0 stays free, so that a zeroed
+ * root[] means "no token begins with this byte". */
 static uint32_t new_node(struct added_tokens *added, uint8_t byte)
 {
     if (added->n_nodes == 0) {
@@ -36,7 +38,8 @@ static uint32_t new_node(struct added_tokens *added, uint8_t byte)
     return (uint32_t)added->n_nodes++;
 }
 
-/* The child of `node` for this byte, 0 = none. */
+/* The child of `node` for this byte, 0 = none. A walk over a list is enough here: only
+ * text that already shares its first byte with an added token comes this far. */
 static uint32_t find_child(const struct added_tokens *added, uint32_t node,
                            uint8_t byte)
 {
@@ -47,6 +50,9 @@ static uint32_t find_child(const struct added_tokens *added, uint32_t node,
     return child;
 }
 
+/* Walks down along the bytes of the token and makes the nodes that are missing; a token
+ * that is a prefix of another one ends in an inner node, which is why the id sits at
+ * nodes and not at leaves. A text that is added again gets the new id. */
 void added_tokens_add(struct added_tokens *added, const char *text, size_t length,
                       int32_t id)
 {
@@ -59,6 +65,8 @@ void added_tokens_add(struct added_tokens *added, const char *text, size_t lengt
     for (size_t i = 1; i < length; i++) {
         const uint8_t byte = (uint8_t)text[i];
         uint32_t child = find_child(added, node, byte);
+        /* New children go to the front of the list: the order does not matter, as no
+         * two siblings have the same byte. */
         if (child == 0) {
             child = new_node(added, byte);
             added->nodes[child].sibling = added->nodes[node].first_child;

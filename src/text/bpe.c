@@ -29,18 +29,20 @@ enum {
     WHOLE_NO = 2,
 };
 
+/* A stretch of the piece: a character at first, then what merging made of it. */
 struct bpe_symbol {
-    int32_t id;      /* -1 = no token yet (by score only) */
-    uint32_t from;   /* byte of the piece */
-    uint32_t length; /* 0 = merged into its left neighbour */
-    int32_t previous;
-    int32_t next;
+    int32_t id;       /* -1 = no token yet (by score only) */
+    uint32_t from;    /* byte of the piece */
+    uint32_t length;  /* bytes; 0 = merged into its left neighbour */
+    int32_t previous; /* neighbours that are left, for merge_long; -1 = none */
+    int32_t next;     /* ... the count of symbols = none */
 };
 
+/* A pair of neighbours that may merge, in the heap of merge_long. */
 struct bpe_candidate {
-    int32_t rank;
-    int32_t merged;
-    int32_t left;
+    int32_t rank;   /* lower merges first */
+    int32_t merged; /* the token that the two become */
+    int32_t left;   /* indices of the two symbols */
     int32_t right;
     uint32_t left_length; /* lengths when it was found: stale if they differ now */
     uint32_t right_length;
@@ -57,7 +59,9 @@ static size_t character_length(const char *text, size_t length)
     return n > 0 ? (size_t)n : 1;
 }
 
-/* The class of the character text[0 .. length). */
+/* The class of the character text[0 .. length). Only ASCII and the space mark get a
+ * class of their own: those are the borders that occur all the time, and 130 x 130
+ * flags stay in the first-level cache. */
 static int character_class(const char *text, size_t length)
 {
     if ((signed char)text[0] >= 0) {
@@ -69,7 +73,8 @@ static int character_class(const char *text, size_t length)
 
 /* --- tables ----------------------------------------------------------------------- */
 
-/* Marks every pair of neighbouring characters in the token. */
+/* Marks every pair of neighbouring characters in the token. Whatever way merging went,
+ * each border inside the token was crossed by one of its merges. */
 static void mark_pairs_in(struct bpe *bpe, const char *text, size_t length)
 {
     int before = -1;
@@ -91,6 +96,7 @@ struct ends {
     bool is_byte;
 };
 
+/* Walked from the front, as broken bytes make characters ambiguous from the back. */
 static struct ends ends_of(const char *text, size_t length)
 {
     struct ends ends = {0};
@@ -106,7 +112,8 @@ static struct ends ends_of(const char *text, size_t length)
 }
 
 /* Whether each character of a word stands for itself. Not so for the unknown token and
- * for byte tokens: where those may merge or run together, every border is unsafe. */
+ * for byte tokens: where those may merge or run together, every border is unsafe; so it
+ * is where characters can be left out, as their neighbours merge over them. */
 static bool has_plain_symbols(const struct bpe *bpe, const struct ends *ends)
 {
     for (size_t i = 0; i < bpe->merges.n_slots; i++) {
@@ -121,10 +128,12 @@ static bool has_plain_symbols(const struct bpe *bpe, const struct ends *ends)
     for (int i = 0; i < 256; i++) {
         has_all_bytes = has_all_bytes && bpe->byte_id[i] >= 0;
     }
-    return has_all_bytes || !bpe->fuses_unknown;
+    return has_all_bytes || (!bpe->fuses_unknown && bpe->unknown >= 0);
 }
 
-/* By rank only the seam of a merge counts. */
+/* By rank only the seam of a merge counts. A merge joins the last character of its left
+ * token to the first one of its right token; borders inside the two were crossed by the
+ * merges that made them, which are in the list as well. */
 static void mark_seams(struct bpe *bpe)
 {
     const struct vocabulary *vocabulary = bpe->vocabulary;
@@ -147,7 +156,9 @@ static void mark_seams(struct bpe *bpe)
 }
 
 /* By score a merge may give any token, so any two neighbours inside any token may have
- * been joined; by rank it is told by the merges themselves. */
+ * been joined; by rank it is told by the merges themselves. Ids of bytes and of ASCII
+ * characters are looked up once, here, which spares a hash look-up for most characters
+ * of a text. */
 void bpe_prepare(struct bpe *bpe)
 {
     const struct vocabulary *vocabulary = bpe->vocabulary;
@@ -190,7 +201,9 @@ void bpe_work_deinit(struct bpe_work *work)
 
 /* --- symbols ---------------------------------------------------------------------- */
 
-/* How the neighbours a b merge: their rank (MERGES_NO_RANK = not) and *merged. */
+/* How the neighbours a b merge: their rank (MERGES_NO_RANK = not) and *merged. By rank
+ * the pair of ids decides; by score the joined text does, which lies at piece[a->from
+ * .. b end) because neighbours touch. */
 static int32_t rank_of_pair(const struct bpe *bpe, const char *piece,
                             const struct bpe_symbol *a, const struct bpe_symbol *b,
                             int32_t *merged)
@@ -212,7 +225,8 @@ static int32_t rank_of_pair(const struct bpe *bpe, const char *piece,
     return bpe->rank_of_id[id];
 }
 
-/* Appends a symbol that is linked to its neighbours. */
+/* Appends a symbol that is linked to its neighbours. A new symbol at the end points at
+ * a next one that may not come; merge_long therefore takes any next >= n as the end. */
 static void add_symbol(struct bpe_work *work, size_t *n, int32_t id, size_t from,
                        size_t length)
 {
@@ -232,7 +246,9 @@ static void add_symbol(struct bpe_work *work, size_t *n, int32_t id, size_t from
     ++*n;
 }
 
-/* Whether the character can be written in byte tokens. */
+/* Whether the character can be written in byte tokens. All bytes or none: half a
+ * character in bytes would be of no use (the reference library decides the same
+ * way). */
 static bool has_byte_ids(const struct bpe *bpe, const char *text, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -243,7 +259,10 @@ static bool has_byte_ids(const struct bpe *bpe, const char *text, size_t length)
     return bpe->has_byte_fallback;
 }
 
-/* The piece as characters, bytes and unknowns; returns their count. */
+/* The piece as characters, bytes and unknowns; returns their count. By rank each
+ * character is a token, else bytes, else unknown, as Hugging Face does it. By score a
+ * character without a token stays one symbol with id -1, since it may still merge into
+ * a token; only what is left over at the end becomes bytes (encode_piece). */
 static size_t make_symbols(const struct bpe *bpe, struct bpe_work *work,
                            const char *piece, size_t length)
 {
@@ -276,7 +295,10 @@ static size_t make_symbols(const struct bpe *bpe, struct bpe_work *work,
 
 /* --- merging ---------------------------------------------------------------------- */
 
-/* Merges symbols[0 .. n) in place, n <= SHORT_PIECE; returns how many are left. */
+/* Merges symbols[0 .. n) in place, n <= SHORT_PIECE; returns how many are left. rank[i]
+ * and merged[i] tell what symbols i and i + 1 would become; a merge changes only the
+ * two pairs beside it. Quadratic in n, yet faster than a heap at this length, as
+ * everything lies in a few cache lines. */
 static size_t merge_short(const struct bpe *bpe, const char *piece,
                           struct bpe_symbol *symbols, size_t n)
 {
@@ -295,6 +317,7 @@ static size_t merge_short(const struct bpe *bpe, const char *piece,
         if (rank[best] == MERGES_NO_RANK) {
             break;
         }
+        /* The left one grows over its neighbour; what follows moves up by one. */
         symbols[best].id = merged[best];
         symbols[best].length += symbols[best + 1].length;
         n--;
@@ -315,13 +338,16 @@ static size_t merge_short(const struct bpe *bpe, const char *piece,
     return n;
 }
 
-/* Lowest rank first, then leftmost. */
+/* Lowest rank first, then leftmost. Indices of symbols rise with their place in the
+ * piece, so comparing them compares places. Candidates that are equal have the same
+ * left symbol, and at most one of those is not stale, so the order of merges does not
+ * depend on how the heap is arranged. */
 static bool is_sooner(const struct bpe_candidate *a, const struct bpe_candidate *b)
 {
     return a->rank != b->rank ? a->rank < b->rank : a->left < b->left;
 }
 
-/* A binary heap in an array. */
+/* A binary heap in an array. Ancestors move down until the new one has its place. */
 static void heap_push(struct bpe_work *work, size_t *n, struct bpe_candidate candidate)
 {
     if (*n == work->heap_capacity) {
@@ -337,6 +363,7 @@ static void heap_push(struct bpe_work *work, size_t *n, struct bpe_candidate can
     work->heap[i] = candidate;
 }
 
+/* The least candidate; the last one sinks from the root to its place. */
 static struct bpe_candidate heap_pop(struct bpe_work *work, size_t *n)
 {
     struct bpe_candidate *heap = work->heap;
@@ -356,7 +383,9 @@ static struct bpe_candidate heap_pop(struct bpe_work *work, size_t *n)
     return top;
 }
 
-/* Enters the pair into the heap if it merges. */
+/* Enters the pair into the heap if it merges. The lengths are noted with it: a symbol
+ * changes only by growing or by vanishing (length 0), so equal lengths later mean that
+ * both are still what they were. */
 static void push_pair(const struct bpe *bpe, struct bpe_work *work, size_t *n_heap,
                       const char *piece, int32_t left, int32_t right)
 {
@@ -372,7 +401,10 @@ static void push_pair(const struct bpe *bpe, struct bpe_work *work, size_t *n_he
     }
 }
 
-/* The same for any n, with a heap; symbols that are gone have length 0. */
+/* The same for any n, with a heap; symbols that are gone have length 0. A merge leaves
+ * candidates in the heap that name symbols which have changed since; they are
+ * recognised by their lengths when they come up (no search for them inside the heap).
+ * Time n log n. */
 static void merge_long(const struct bpe *bpe, struct bpe_work *work, const char *piece,
                        size_t n)
 {
@@ -403,7 +435,8 @@ static void merge_long(const struct bpe *bpe, struct bpe_work *work, const char 
     }
 }
 
-/* Merges a piece; returns the number of entries in work->symbols to walk. */
+/* Merges a piece; returns the number of entries in work->symbols to walk. Entries of
+ * length 0, which only the heap leaves behind, are no symbols any more. */
 static size_t merge_piece(const struct bpe *bpe, struct bpe_work *work,
                           const char *piece, size_t length)
 {
@@ -417,7 +450,9 @@ static size_t merge_piece(const struct bpe *bpe, struct bpe_work *work,
 
 /* --- words ------------------------------------------------------------------------ */
 
-/* Whether the text of token id, which is this piece, encodes to just that token. */
+/* Whether the text of token id, which is this piece, encodes to just that token.
+ * Relaxed order is enough: the state is the only thing that is shared, and threads that
+ * find it out at the same time store the same value. */
 static bool is_whole(const struct bpe *bpe, struct bpe_work *work, const char *piece,
                      size_t length, int32_t id)
 {
@@ -435,7 +470,9 @@ static bool is_whole(const struct bpe *bpe, struct bpe_work *work, const char *p
 }
 
 /* A piece is one token if there is one that encodes to itself, else what merging
- * leaves; symbols without a token (by score only) come out as bytes. */
+ * leaves; symbols without a token (by score only) come out as bytes. The test on
+ * is_whole matters: the text of a token need not encode to it (a token that no merge
+ * reaches), so a look-up alone would not be exact. */
 static void encode_piece(const struct bpe *bpe, struct bpe_work *work, const char *word,
                          size_t from, size_t length, bpe_emit_fn emit, void *context)
 {
@@ -465,7 +502,8 @@ static void encode_piece(const struct bpe *bpe, struct bpe_work *work, const cha
     }
 }
 
-/* Cuts the word at the borders that nothing crosses. */
+/* Cuts the word at the borders that nothing crosses. Lengths and indices of symbols are
+ * 32 bits wide, hence the limit. */
 void bpe_encode(const struct bpe *bpe, struct bpe_work *work, const char *word,
                 size_t length, bpe_emit_fn emit, void *context)
 {

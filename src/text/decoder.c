@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "text/vocabulary.h"
 
+/* Steps own copies of their strings. */
 void decoder_deinit(struct decoder *decoder)
 {
     for (size_t i = 0; i < decoder->n; i++) {
@@ -59,7 +60,10 @@ static void keep(struct str *out, size_t from, size_t at, size_t length)
     out->text[out->length] = '\0';
 }
 
-/* Writes the new tail behind the old one, then moves it down. */
+/* Writes the new tail behind the old one, then moves it down. Nothing is written when
+ * the pattern does not occur, which is the common case. Reading stops at `end`, so text
+ * that was put in is not searched again. Indices, not pointers, as appending may move
+ * the buffer. */
 static void replace(const struct decoder_step *step, struct str *out, size_t from)
 {
     const size_t end = out->length;
@@ -85,7 +89,8 @@ static void replace(const struct decoder_step *step, struct str *out, size_t fro
 }
 
 /* Counts what goes from either end, at most start and stop times, then keeps the
- * middle. */
+ * middle. Counts never run past each other, because the room between the two ends is
+ * held against n before each comparison. */
 static void strip(const struct decoder_step *step, struct str *out, size_t from)
 {
     const size_t n = strlen(step->content);
@@ -118,6 +123,9 @@ static void run_step(const struct decoder_step *step, struct str *out, size_t fr
         replace(step, out, from);
         return;
     case DECODER_BYTE_FALLBACK:
+        /* The six characters shrink to one byte in place. Unlike the reference library
+         * this does not check that a run of bytes is UTF-8: the bytes of the text come
+         * back as they were. */
         if (vocabulary_is_byte(out->text + from, out->length - from, &byte)) {
             out->text[from] = (char)byte;
             keep(out, from, from, 1);
@@ -132,7 +140,8 @@ static void run_step(const struct decoder_step *step, struct str *out, size_t fr
     UNREACHABLE();
 }
 
-/* Index of the Fuse step, n when there is none. */
+/* Index of the Fuse step, n when there is none. Where there is no Fuse step, all steps
+ * work on single tokens and decoder_finish does nothing. */
 static size_t fuse_at(const struct decoder *decoder)
 {
     size_t i = 0;
@@ -142,6 +151,8 @@ static size_t fuse_at(const struct decoder *decoder)
     return i;
 }
 
+/* The token goes to the end of *out and is edited there: no buffer of its own, and text
+ * of earlier tokens, before `from`, is never touched. */
 void decoder_token(const struct decoder *decoder, const char *text, size_t length,
                    struct str *out)
 {
@@ -153,6 +164,7 @@ void decoder_token(const struct decoder *decoder, const char *text, size_t lengt
     }
 }
 
+/* The Fuse step itself, where this begins, does nothing. */
 void decoder_finish(const struct decoder *decoder, struct str *out, size_t from)
 {
     for (size_t i = fuse_at(decoder); i < decoder->n; i++) {

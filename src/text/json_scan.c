@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* Nothing is looked at yet: the first call that reads finds the faults. */
 struct json_scan json_scan_view(const char *text, size_t length, const char *where)
 {
     return (struct json_scan){
@@ -50,7 +51,8 @@ bool json_scan_fail(const struct json_scan *scan, struct error *err, const char 
                      scan->position - line_from + 1, message);
 }
 
-/* Passes over white space only. */
+/* Passes over white space only. A NUL byte inside the text looks like its end here;
+ * json_scan_end tells the two apart by the position. */
 char json_scan_peek(struct json_scan *scan)
 {
     while (scan->position < scan->length) {
@@ -63,7 +65,8 @@ char json_scan_peek(struct json_scan *scan)
     return '\0';
 }
 
-/* Consumes this character. */
+/* Consumes this character. A fault leaves the position in front of what was found
+ * instead, which is the place that the message should name. */
 static bool expect(struct json_scan *scan, char c, struct error *err)
 {
     if (json_scan_peek(scan) != c) {
@@ -73,6 +76,8 @@ static bool expect(struct json_scan *scan, char c, struct error *err)
     return true;
 }
 
+/* The flag is one for all levels: an inner walk clears it, which is right for the outer
+ * one too, as that has then read a value. */
 bool json_scan_open(struct json_scan *scan, char open, struct error *err)
 {
     scan->is_first = true;
@@ -104,7 +109,7 @@ bool json_scan_next(struct json_scan *scan, char close, bool *has_more,
 
 /* --- strings ---------------------------------------------------------------------- */
 
-/* Four hex digits. */
+/* Four hex digits. Not strtoul: that takes signs, spaces and "0x". */
 static bool hex4(struct json_scan *scan, uint32_t *value, struct error *err)
 {
     *value = 0;
@@ -149,7 +154,9 @@ static void add_code_point(struct str *out, uint32_t code)
     str_add_bytes(out, bytes, n);
 }
 
-/* \uXXXX, and a second one where the first is the high half of a pair. */
+/* \uXXXX, and a second one where the first is the high half of a pair. code = 0x10000 +
+ * (high - 0xd800) * 1024 + (low - 0xdc00). A half without its partner stands for no
+ * character and has no UTF-8 form, so it is refused rather than replaced. */
 static bool unicode_escape(struct json_scan *scan, struct str *out, struct error *err)
 {
     uint32_t code;
@@ -177,7 +184,8 @@ static bool unicode_escape(struct json_scan *scan, struct str *out, struct error
     return true;
 }
 
-/* What follows a backslash. */
+/* What follows a backslash. names[i] stands for values[i]. strchr would find the NUL
+ * that ends the list, hence the look at c first. */
 static bool escape(struct json_scan *scan, struct str *out, struct error *err)
 {
     static const char names[] = "\"\\/bfnrt";
@@ -196,7 +204,9 @@ static bool escape(struct json_scan *scan, struct str *out, struct error *err)
     return true;
 }
 
-/* End of the run of plain, valid characters that begins at `at`. */
+/* End of the run of plain, valid characters that begins at `at`. Broken UTF-8 is a
+ * fault of the file: token texts are compared byte by byte, and a replaced byte would
+ * silently be another token. */
 static bool plain_run(struct json_scan *scan, size_t at, size_t *end, struct error *err)
 {
     while (at < scan->length) {
@@ -218,7 +228,9 @@ static bool plain_run(struct json_scan *scan, size_t at, size_t *end, struct err
     return true;
 }
 
-/* Runs of plain characters are copied as they are, escapes one by one. */
+/* Runs of plain characters are copied as they are, escapes one by one. The fault "does
+ * not end" is told at the end of the text, as nobody can know where the quote was meant
+ * to be. */
 bool json_scan_string(struct json_scan *scan, struct str *out, struct error *err)
 {
     str_clear(out);
@@ -251,7 +263,8 @@ bool json_scan_key(struct json_scan *scan, struct str *out, struct error *err)
     return json_scan_string(scan, out, err) && expect(scan, ':', err);
 }
 
-/* At most 18 digits, so that no value overflows. */
+/* At most 18 digits, so that no value overflows. Fractions and exponents are refused
+ * even where the value is whole: ids are never written that way. Leading zeros pass. */
 bool json_scan_integer(struct json_scan *scan, int64_t *value, struct error *err)
 {
     bool is_negative = json_scan_peek(scan) == '-';
@@ -280,7 +293,9 @@ bool json_scan_integer(struct json_scan *scan, int64_t *value, struct error *err
 
 /* --- passing over ----------------------------------------------------------------- */
 
-/* Passes over a string without looking into it; it is checked when it is read. */
+/* Passes over a string without looking into it; it is checked when it is read. An
+ * escape is a backslash and one more byte; the digits of \u need no care, as none of
+ * them is a quote. */
 static bool skip_string(struct json_scan *scan, struct error *err)
 {
     for (size_t i = scan->position + 1; i < scan->length; i++) {
@@ -294,7 +309,9 @@ static bool skip_string(struct json_scan *scan, struct error *err)
     return json_scan_fail(scan, err, "a string does not end");
 }
 
-/* A number, true, false or null: it is looked at where it is read. */
+/* A number, true, false or null: it is looked at where it is read. A NUL ends it as
+ * well, since strchr finds the one behind the list; the caller then sees the end of the
+ * text. */
 static void skip_plain(struct json_scan *scan)
 {
     while (scan->position < scan->length &&
@@ -303,7 +320,9 @@ static void skip_plain(struct json_scan *scan)
     }
 }
 
-/* Keeps count of brackets only; what lies inside is checked when it is read. */
+/* Keeps count of brackets only; what lies inside is checked when it is read. A loop
+ * with a counter, not recursion: the depth of a file must not decide over the depth of
+ * the stack. The limit keeps it to what json_parse takes as well. */
 bool json_scan_skip(struct json_scan *scan, struct json_scan_extent *extent,
                     struct error *err)
 {

@@ -11,7 +11,9 @@ void merges_deinit(struct merges *merges)
     *merges = (struct merges){0};
 }
 
-/* The slot of this pair, or the empty one where it would go. */
+/* The slot of this pair, or the empty one where it would go. Ends, as at least half of
+ * the slots are empty. The two multiplications spread pairs that differ in few bits,
+ * such as (a, b) and (a, b + 1), over the whole table. */
 static size_t find_slot(const struct merges *merges, int32_t left, int32_t right)
 {
     const size_t mask = merges->n_slots - 1;
@@ -27,7 +29,8 @@ static size_t find_slot(const struct merges *merges, int32_t left, int32_t right
     return i;
 }
 
-/* More slots, everything entered again. */
+/* More slots, everything entered again. Slots cannot just be copied, because the place
+ * of a pair depends on the number of slots. */
 static void grow(struct merges *merges, size_t n_slots)
 {
     const struct merges old = *merges;
@@ -45,6 +48,7 @@ static void grow(struct merges *merges, size_t n_slots)
     mem_free(old.slots);
 }
 
+/* Twice as many slots as pairs, the load that merges_add keeps. */
 void merges_reserve(struct merges *merges, size_t n)
 {
     size_t n_slots = merges->n_slots == 0 ? 1024 : merges->n_slots;
@@ -56,6 +60,8 @@ void merges_reserve(struct merges *merges, size_t n)
     }
 }
 
+/* The last rank wins where the file names a pair twice, as in the reference library,
+ * whose table is filled in file order. */
 void merges_add(struct merges *merges, struct merge merge)
 {
     ASSERT(merge.left >= 0 && merge.right >= 0);
@@ -69,6 +75,8 @@ void merges_add(struct merges *merges, struct merge merge)
     *slot = merge;
 }
 
+/* Negative ids are symbols without a token (bpe.c) and must not reach the hash: -1
+ * marks empty slots. */
 const struct merge *merges_find(const struct merges *merges, int32_t left,
                                 int32_t right)
 {

@@ -16,6 +16,7 @@ struct normalizer_step {
     size_t content_length;
 };
 
+/* Steps own copies of their strings. */
 void normalizer_deinit(struct normalizer *normalizer)
 {
     for (size_t i = 0; i < normalizer->n; i++) {
@@ -26,6 +27,7 @@ void normalizer_deinit(struct normalizer *normalizer)
     *normalizer = (struct normalizer){0};
 }
 
+/* Lengths are kept, as memmem and memcpy want them for every text. */
 void normalizer_add(struct normalizer *normalizer, enum normalizer_kind kind,
                     const char *pattern, const char *content)
 {
@@ -49,7 +51,8 @@ void normalizer_text_deinit(struct normalizer_text *text)
     *text = (struct normalizer_text){0};
 }
 
-/* Room for so many more bytes. */
+/* Room for so many more bytes. Text and origins grow together; doubling keeps the sum
+ * of all copies linear in the length. */
 static void reserve(struct normalizer_text *text, size_t more)
 {
     if (text->capacity - text->n >= more) {
@@ -62,7 +65,9 @@ static void reserve(struct normalizer_text *text, size_t more)
     text->capacity = capacity;
 }
 
-/* Appends bytes that all come from source byte `origin`. */
+/* Appends bytes that all come from source byte `origin`. All of them begin where the
+ * replaced text began, so a token that starts inside a replacement is traced to the
+ * start of what was replaced. */
 static void add_new(struct normalizer_text *out, const char *bytes, size_t length,
                     uint32_t origin)
 {
@@ -88,7 +93,8 @@ static void add_copy(struct normalizer_text *out, const struct normalizer_text *
 }
 
 /* One step from `in` to `out`. A prefix comes from the first byte of the text, what
- * replaces a match from the first byte of the match. */
+ * replaces a match from the first byte of the match. Matches do not overlap and are
+ * found from left to right. */
 static void run_step(const struct normalizer_step *step,
                      const struct normalizer_text *in, struct normalizer_text *out)
 {
@@ -118,7 +124,9 @@ static void run_step(const struct normalizer_step *step,
     add_copy(out, in, from, in->n);
 }
 
-/* Text and origins start as copies; then each step swaps the two buffers. */
+/* Text and origins start as copies; then each step swaps the two buffers. Origins
+ * always refer to the text that came in, not to the step before, because each step
+ * carries them along. */
 void normalizer_run(const struct normalizer *normalizer, const char *text,
                     size_t length, struct normalizer_text *out,
                     struct normalizer_text *spare)

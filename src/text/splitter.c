@@ -8,12 +8,13 @@
 #include "base/mem.h"
 
 struct splitter_step {
-    char *pattern;
+    char *pattern; /* a copy, never empty */
     size_t pattern_length;
     enum splitter_behavior behavior;
-    bool is_inverted;
+    bool is_inverted; /* the separators are what lies between the matches */
 };
 
+/* Steps own copies of their patterns. */
 void splitter_deinit(struct splitter *splitter)
 {
     for (size_t i = 0; i < splitter->n; i++) {
@@ -43,7 +44,8 @@ void splitter_spans_deinit(struct splitter_spans *spans)
     *spans = (struct splitter_spans){0};
 }
 
-/* Appends [from, to) unless it is empty. */
+/* Appends [from, to) unless it is empty. Empty words would give no tokens, but the
+ * merging behaviours would take them for a neighbour. */
 static void add_span(struct splitter_spans *spans, size_t from, size_t to,
                      bool is_separator)
 {
@@ -56,7 +58,9 @@ static void add_span(struct splitter_spans *spans, size_t from, size_t to,
         (struct splitter_span){.from = from, .to = to, .is_separator = is_separator};
 }
 
-/* Matches and what lies between them, in order, behind what *spans holds. */
+/* Matches and what lies between them, in order, behind what *spans holds. Together the
+ * spans cover the word without a gap, and a match and a stretch between two matches
+ * differ in is_separator; that is all the behaviours look at. */
 static void find_matches(const struct splitter_step *step, const char *text,
                          struct splitter_span word, struct splitter_spans *spans)
 {
@@ -75,7 +79,9 @@ static void find_matches(const struct splitter_step *step, const char *text,
     add_span(spans, from, word.to, step->is_inverted);
 }
 
-/* Whether span i joins the span before it (within the same word). */
+/* Whether span i joins the span before it (within the same word). As the reference
+ * library does it: with MergedWithPrevious a separator joins the word before it but not
+ * another separator, so "a--b" splits into "a-", "-", "b". */
 static bool joins_previous(enum splitter_behavior behavior,
                            const struct splitter_span *spans, size_t i)
 {
@@ -95,7 +101,9 @@ static bool joins_previous(enum splitter_behavior behavior,
     UNREACHABLE();
 }
 
-/* Applies the behaviour to matches[first .. n) of one word. */
+/* Applies the behaviour to matches[first .. n) of one word. first_out keeps words of
+ * different input words apart: joining never reaches back over the start of this
+ * one. */
 static void add_words(const struct splitter_step *step,
                       const struct splitter_spans *matches, struct splitter_spans *out)
 {
@@ -114,15 +122,17 @@ static void add_words(const struct splitter_step *step,
     }
 }
 
-/* Nothing to cut: by far the most frequent case, as Gemma's normaliser leaves no
- * space. */
+/* Nothing to cut: by far the most frequent case, as Gemma's normaliser leaves no space.
+ * Without a match there is one span, the whole word, and every behaviour keeps it,
+ * unless it is a separator that is removed. */
 static bool is_idle(const struct splitter_step *step, const char *text, size_t length)
 {
     return memmem(text, length, step->pattern, step->pattern_length) == NULL &&
            !(step->is_inverted && step->behavior == SPLITTER_REMOVED);
 }
 
-/* Each step cuts every word that the one before left. */
+/* Each step cuts every word that the one before left. Two lists take turns as source
+ * and target, so that their memory serves all steps and all later calls. */
 void splitter_run(const struct splitter *splitter, const char *text, size_t length,
                   struct splitter_spans *out, struct splitter_spans *spare)
 {

@@ -12,12 +12,13 @@ void token_list_deinit(struct token_list *list)
     *list = (struct token_list){0};
 }
 
+/* The arrays stay: lists are reused from row to row. */
 void token_list_clear(struct token_list *list)
 {
     list->n = 0;
 }
 
-/* Doubles both arrays. */
+/* Doubles both arrays, which keeps the cost per token constant. */
 static void grow(struct token_list *list)
 {
     const size_t capacity = list->capacity == 0 ? 64 : 2 * list->capacity;

@@ -3,6 +3,8 @@
  */
 #include "text/tokenizer.h"
 
+#include <string.h>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -31,6 +33,8 @@ static struct tokenizer *finish(struct tokenizer *owned_tokenizer, bool is_read)
     return owned_tokenizer;
 }
 
+/* A folder without tokenizer_config.json is complete: the special tokens then go by
+ * their usual names. */
 struct tokenizer *tokenizer_read_folder(const char *folder, struct error *err)
 {
     struct tokenizer *tokenizer = new_tokenizer();
@@ -60,6 +64,8 @@ struct tokenizer *tokenizer_read_gguf(const struct gguf *gguf, struct error *err
     return finish(tokenizer, tokenizer_gguf_read(tokenizer, gguf, err));
 }
 
+/* Every part takes its zeroed state, so this also serves a tokenizer that was read only
+ * in part. */
 void tokenizer_destroy(struct tokenizer *tokenizer)
 {
     if (tokenizer == NULL) {
@@ -81,16 +87,18 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
 struct encoding {
     const struct tokenizer *tokenizer;
     struct token_list *out;
-    struct normalizer_text normal;
+    struct normalizer_text normal; /* the current segment, normalised */
     struct normalizer_text spare_normal;
-    struct splitter_spans words;
+    struct splitter_spans words; /* of the current stretch, places within it */
     struct splitter_spans spare_words;
     struct bpe_work work;
     size_t segment_from; /* of the segment in the whole text */
     size_t word_from;    /* of the word in the normalised segment */
 };
 
-/* A token of the current word: its place goes back through normaliser and segment. */
+/* A token of the current word: its place goes back through normaliser and segment.
+ * place = segment_from + origin[word_from + from]. It fits 32 bits, as a text has at
+ * most TOKENIZER_MAX_BYTES. */
 static void emit(void *context, int32_t id, size_t from)
 {
     struct encoding *encoding = context;
@@ -98,7 +106,8 @@ static void emit(void *context, int32_t id, size_t from)
     token_list_add(encoding->out, id, (uint32_t)(encoding->segment_from + origin));
 }
 
-/* Normalised text [from, to) of the segment without added tokens. */
+/* Normalised text [from, to) of the segment without added tokens. An empty stretch, as
+ * between two added tokens, has no words. */
 static void encode_stretch(struct encoding *encoding, size_t from, size_t to)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
@@ -116,7 +125,9 @@ static void encode_stretch(struct encoding *encoding, size_t from, size_t to)
     }
 }
 
-/* Raw text without added tokens that are matched raw. */
+/* Raw text without added tokens that are matched raw. Added tokens that are matched in
+ * normalised text are found here, after the normaliser and before the words: the
+ * reference library does it in this order. */
 static void encode_segment(struct encoding *encoding, const char *text, size_t length)
 {
     const struct tokenizer *tokenizer = encoding->tokenizer;
@@ -139,7 +150,9 @@ static void encode_segment(struct encoding *encoding, const char *text, size_t l
 }
 
 /* Added tokens split the text into segments; between two of them everything else
- * happens. */
+ * happens. The normaliser runs on each segment by itself, so a prefix that it adds goes
+ * in front of each, as in the reference library. Scratch is made here and not kept: a
+ * tokenizer is shared by threads and holds nothing that changes. */
 void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                       size_t length, bool add_special, struct token_list *out)
 {
@@ -173,6 +186,8 @@ void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
 
 /* --- the rest --------------------------------------------------------------------- */
 
+/* Where the decoder has a Fuse step, its last steps see the whole text from `from` on,
+ * so texts of several calls do not run into each other. */
 void tokenizer_decode(const struct tokenizer *tokenizer, const int32_t *ids, size_t n,
                       bool skip_special, struct str *out)
 {
@@ -203,6 +218,7 @@ int32_t tokenizer_pad(const struct tokenizer *tokenizer)
     return tokenizer->pad;
 }
 
+/* The prefix may hold other tokens than BOS; only its first one counts. */
 bool tokenizer_adds_bos(const struct tokenizer *tokenizer)
 {
     return tokenizer->bos >= 0 && tokenizer->n_prefix > 0 &&
@@ -216,11 +232,7 @@ int32_t tokenizer_n_tokens(const struct tokenizer *tokenizer)
 
 int32_t tokenizer_id_of(const struct tokenizer *tokenizer, const char *text)
 {
-    size_t length = 0;
-    while (text[length] != '\0') {
-        length++;
-    }
-    return vocabulary_find(&tokenizer->vocabulary, text, length);
+    return vocabulary_find(&tokenizer->vocabulary, text, strlen(text));
 }
 
 const char *tokenizer_token_text(const struct tokenizer *tokenizer, int32_t id)

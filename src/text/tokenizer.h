@@ -47,8 +47,8 @@ MUST_USE struct tokenizer *tokenizer_parse(const char *json, size_t length,
 void tokenizer_destroy(struct tokenizer *tokenizer); /* takes NULL */
 
 /*
- * Appends the ids of text[0 .. length), at most TOKENIZER_MAX_BYTES, to *out. Control tokens
- * written out in the text become those tokens. With add_special the tokens that the
+ * Appends the ids of text[0 .. length), at most TOKENIZER_MAX_BYTES, to *out. Control
+ * tokens written out in the text become those tokens. With add_special the tokens that the
  * file puts around a text (for Gemma: BOS in front) are added. Bytes that are not UTF-8
  * become byte tokens.
  */

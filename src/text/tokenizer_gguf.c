@@ -25,14 +25,15 @@ enum piece_type {
     PIECE_BYTE = 6,
 };
 
-/* A key that may be missing; *value keeps its default then. */
+/* A key that may be missing; *value keeps its default then. A key of another type is an
+ * error all the same: a default in its place would hide a damaged file. */
 static bool optional_bool(const struct gguf *gguf, const char *key, bool *value,
                           struct error *err)
 {
     return !gguf_has(gguf, key) || gguf_bool(gguf, key, value, err);
 }
 
-/* A token id that may be missing or -1. */
+/* A token id that may be missing; any negative number means "none". */
 static bool optional_id(const struct gguf *gguf, const char *key, int64_t fallback,
                         size_t n, int32_t *id, struct error *err)
 {
@@ -48,7 +49,9 @@ static bool optional_id(const struct gguf *gguf, const char *key, int64_t fallba
     return true;
 }
 
-/* Enters the texts; those that are matched in raw text go into the trie as well. */
+/* Enters the texts; those that are matched in raw text go into the trie as well. A file
+ * without types has only normal pieces. Unknown and control pieces are special: decoded
+ * text may leave them out. */
 static bool add_pieces(struct tokenizer *tokenizer, const struct gguf_text *texts,
                        const int32_t *types, size_t n, struct error *err)
 {
@@ -71,12 +74,14 @@ static bool add_pieces(struct tokenizer *tokenizer, const struct gguf_text *text
     return true;
 }
 
+/* A piece on its way to a rank. */
 struct scored {
-    float score;
+    float score; /* log probability; higher merges first */
     int32_t id;
 };
 
-/* Highest score first. */
+/* Highest score first. Equal scores may end in either order, which is why rank_scores
+ * gives them one rank. */
 static int by_score(const void *a, const void *b)
 {
     const struct scored *x = a;
@@ -84,7 +89,9 @@ static int by_score(const void *a, const void *b)
     return (x->score < y->score) - (x->score > y->score);
 }
 
-/* Ranks: 0 for the highest score, equal scores share one. */
+/* Ranks: 0 for the highest score, equal scores share one. Merging then compares
+ * integers, and both kinds of order (bpe.h) say "lower is sooner". A score that is not
+ * a number would make the sort itself meaningless. */
 static bool rank_scores(struct tokenizer *tokenizer, const float *scores, size_t n,
                         struct error *err)
 {
@@ -129,7 +136,8 @@ static bool check_model(const struct gguf *gguf, struct error *err)
     return true;
 }
 
-/* Texts, scores and types, of equal counts. */
+/* Texts, scores and types, of equal counts. Counts are compared before anything is
+ * entered, since all three arrays are read by the same index. */
 static bool read_vocabulary(struct tokenizer *tokenizer, const struct gguf *gguf,
                             struct error *err)
 {
@@ -161,7 +169,8 @@ static bool read_vocabulary(struct tokenizer *tokenizer, const struct gguf *gguf
            rank_scores(tokenizer, scores, n, err);
 }
 
-/* Spaces, in both directions. */
+/* Spaces, in both directions. The prefix stands before the first word of every segment;
+ * decoding takes one space away again at the start of the text. */
 static void add_space_rules(struct tokenizer *tokenizer, bool has_space_prefix)
 {
     static const char escaped[] = "\xe2\x96\x81";
@@ -178,7 +187,8 @@ static void add_space_rules(struct tokenizer *tokenizer, bool has_space_prefix)
     }
 }
 
-/* Defaults of missing keys are those of llama.cpp for this model. */
+/* Defaults of missing keys are those of llama.cpp for this model. Ids are held against
+ * the vocabulary, so it is read first. */
 bool tokenizer_gguf_read(struct tokenizer *tokenizer, const struct gguf *gguf,
                          struct error *err)
 {

@@ -67,6 +67,7 @@ bool tokenizer_json_expect(struct tokenizer_json *reading, const char *part,
                      reading->scan->where, part, expected);
 }
 
+/* Small parts only: the vocabulary and the merges never come here. */
 json_t *tokenizer_json_tree(struct tokenizer_json *reading,
                             struct json_scan_extent extent)
 {
@@ -91,11 +92,16 @@ json_t *tokenizer_json_tree(struct tokenizer_json *reading,
     return value;
 }
 
+/* jansson gives NULL for a missing member, for another type and for an object that is
+ * NULL, so chains of look-ups need one check at their end. */
 const char *tokenizer_json_text(const json_t *object, const char *key)
 {
     return json_string_value(json_object_get(object, key));
 }
 
+/* An extent that ends at 0 stands for an absent member: no value of a file can end
+ * there. A name that comes twice is refused, as readers of JSON differ in which one
+ * counts. */
 bool tokenizer_json_members(struct tokenizer_json *reading, struct json_scan *scan,
                             const char *const *names, int n_names, const char *part,
                             struct json_scan_extent *extents)
@@ -139,7 +145,8 @@ bool tokenizer_json_members(struct tokenizer_json *reading, struct json_scan *sc
 
 /* --- whole files ------------------------------------------------------------------ */
 
-/* One small section as a tree, given to its reader. */
+/* One small section as a tree, given to its reader. The decoder is asked even when it
+ * is null, because a tokenizer without one cannot turn ids to text. */
 static bool read_section(struct tokenizer_json *reading, enum section section,
                          struct json_scan_extent extent)
 {
@@ -175,7 +182,9 @@ static bool read_section(struct tokenizer_json *reading, enum section section,
     return is_done;
 }
 
-/* Finds the parts, then reads them in an order in which each finds what it needs. */
+/* Finds the parts, then reads them in an order in which each finds what it needs.
+ * Places first, contents second: JSON objects have no order, so a file may name merges
+ * before the vocabulary they refer to. */
 bool tokenizer_json_parse(struct tokenizer *tokenizer, const char *text, size_t length,
                           const char *where, struct error *err)
 {
@@ -206,7 +215,9 @@ bool tokenizer_json_parse(struct tokenizer *tokenizer, const char *text, size_t 
 }
 
 /* The token that the config names under a key ("<bos>" or {"content": "<bos>"}); where
- * it does not name one, the first of two usual names that exists; -1 = none. */
+ * it does not name one, the first of two usual names that exists; -1 = none. A name
+ * that is given but not in the vocabulary gives -1, not the usual one: the file has
+ * said what it wants. */
 static int32_t special_id(const struct tokenizer *tokenizer, const json_t *value,
                           const char *usual, const char *other)
 {
@@ -221,7 +232,8 @@ static int32_t special_id(const struct tokenizer *tokenizer, const json_t *value
 }
 
 /* An explicit add_bos_token or add_eos_token replaces what the template says, as
- * transformers does it. */
+ * transformers does it. The template is left alone where the setting is absent or the
+ * token does not exist. */
 static void apply_affix_setting(const json_t *value, int32_t id, int32_t *affix, int *n)
 {
     if (!json_is_boolean(value) || id < 0) {
@@ -270,6 +282,8 @@ bool tokenizer_json_configure(struct tokenizer *tokenizer, const char *text,
     return is_done;
 }
 
+/* Maps are closed between the two files: nothing read from them points into them any
+ * more. A config that is not there reads as a text of length 0. */
 bool tokenizer_json_read(struct tokenizer *tokenizer, const char *path,
                          const char *config_path, struct error *err)
 {

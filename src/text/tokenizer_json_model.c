@@ -42,7 +42,8 @@ static const char *const model_names[MODEL_COUNT] = {
     "merges",
 };
 
-/* {"text": id, ...} */
+/* {"text": id, ...} One string serves all keys, so reading allocates only what the
+ * vocabulary keeps. */
 static bool read_vocab(struct tokenizer_json *reading, struct json_scan_extent extent)
 {
     struct json_scan scan = json_scan_within(reading->scan, extent);
@@ -72,7 +73,9 @@ static bool read_vocab(struct tokenizer_json *reading, struct json_scan_extent e
     return is_done;
 }
 
-/* One merge, ["a", "b"] or "a b": both texts in *text, the first one ends at *split. */
+/* One merge, ["a", "b"] or "a b": both texts in *text, the first one ends at *split.
+ * Both spellings occur: newer files write pairs, older ones a text with one space in
+ * it, which pairs allow inside tokens and the text does not. */
 static bool read_merge(struct json_scan *scan, struct str *text, struct str *right,
                        size_t *split, struct error *err)
 {
@@ -112,7 +115,9 @@ static bool read_merge(struct json_scan *scan, struct str *text, struct str *rig
     return has_more ? json_scan_fail(scan, err, "a merge is not two texts") : true;
 }
 
-/* Enters one merge with its rank; its three texts must be tokens. */
+/* Enters one merge with its rank; its three texts must be tokens. Look-ups are among
+ * the tokens of the model only; added tokens are entered later and are no results of
+ * merging. */
 static bool add_merge(struct tokenizer_json *reading, const struct json_scan *scan,
                       const struct str *text, size_t split, int64_t rank)
 {
@@ -139,7 +144,8 @@ static bool add_merge(struct tokenizer_json *reading, const struct json_scan *sc
     return true;
 }
 
-/* The place in the list is the rank. */
+/* The place in the list is the rank. A merge that does not parse names line and column,
+ * one whose texts are no tokens its number and texts. */
 static bool read_merges(struct tokenizer_json *reading, struct json_scan_extent extent)
 {
     struct json_scan scan = json_scan_within(reading->scan, extent);
@@ -169,7 +175,9 @@ static bool read_merges(struct tokenizer_json *reading, struct json_scan_extent 
     return is_done;
 }
 
-/* The model's settings; what changes merging in a way not done here is refused. */
+/* The model's settings; what changes merging in a way not done here is refused.
+ * *unknown is borrowed from the field; its id can be looked up only after the
+ * vocabulary was read. */
 static bool read_model_settings(struct tokenizer_json *reading, json_t *const *fields,
                                 const char **unknown)
 {
@@ -196,6 +204,8 @@ static bool read_model_settings(struct tokenizer_json *reading, json_t *const *f
     return true;
 }
 
+/* The fields before MODEL_VOCAB are small and read as trees; the two big ones are
+ * walked. */
 bool tokenizer_json_model(struct tokenizer_json *reading,
                           struct json_scan_extent extent)
 {
@@ -238,7 +248,9 @@ done:
 
 /* --- added tokens ----------------------------------------------------------------- */
 
-/* Enters the token where it is looked for: in the raw or in the normalised text. */
+/* Enters the token where it is looked for: in the raw or in the normalised text. For
+ * the second the token itself is normalised as the text will be; one of which nothing
+ * is left would match everywhere and is not entered. */
 static void add_matcher(struct tokenizer *tokenizer, const char *content, size_t length,
                         int32_t id, bool is_normalized)
 {
@@ -256,6 +268,9 @@ static void add_matcher(struct tokenizer *tokenizer, const char *content, size_t
     normalizer_text_deinit(&spare);
 }
 
+/* single_word, lstrip and rstrip change what around a token is matched with it; they
+ * are refused when set, as ignoring them would give other ids. A token may be in the
+ * vocabulary already, with the same id, and then keeps its VOCABULARY_MODEL flag. */
 static bool read_added_token(struct tokenizer_json *reading, const json_t *item)
 {
     static const char *const flags[] = {"single_word", "lstrip", "rstrip"};
@@ -294,6 +309,7 @@ static bool read_added_token(struct tokenizer_json *reading, const json_t *item)
     return true;
 }
 
+/* Comes after the normaliser was read, because add_matcher runs it. */
 bool tokenizer_json_added(struct tokenizer_json *reading, const json_t *list)
 {
     if (!json_is_array(list) && !json_is_null(list)) {

@@ -10,7 +10,9 @@
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 
-/* The literal of {"pattern": {"String": ...}}, not empty, or NULL with an error. */
+/* The literal of {"pattern": {"String": ...}}, not empty, or NULL with an error.
+ * Regular expressions are refused: no file of Gemma has one, and a matcher that is
+ * almost the right one would give almost the right ids. */
 static const char *literal_of(struct tokenizer_json *reading, const json_t *stage,
                               const char *part)
 {
@@ -32,8 +34,9 @@ static const char *literal_of(struct tokenizer_json *reading, const json_t *stag
 typedef bool (*stage_fn)(struct tokenizer_json *reading, const json_t *stage,
                          const char *type);
 
-/* Calls `read` for a stage, or for each of a "Sequence" whose members are under
- * `list`. */
+/* Calls `read` for a stage, or for each of a "Sequence" whose members are under `list`.
+ * The list under `list` may be empty, which makes a stage that does nothing. A Sequence
+ * inside a Sequence reaches `read`, which refuses it by name. */
 static bool read_stages(struct tokenizer_json *reading, const json_t *stage,
                         const char *part, const char *list, stage_fn read)
 {
@@ -59,7 +62,7 @@ static bool read_stages(struct tokenizer_json *reading, const json_t *stage,
     return true;
 }
 
-/* Replace {pattern, content} and Prepend {prepend}. */
+/* Replace {pattern, content} and Prepend {prepend}. An empty content is a deletion. */
 static bool read_normalizer(struct tokenizer_json *reading, const json_t *stage,
                             const char *type)
 {
@@ -89,7 +92,8 @@ static bool read_normalizer(struct tokenizer_json *reading, const json_t *stage,
     return tokenizer_json_refuse(reading, "normalizer", type);
 }
 
-/* Split {pattern, behavior, invert}; the names stand in the order of the enum. */
+/* Split {pattern, behavior, invert}; the names stand in the order of the enum. Steps
+ * are added in the order of the file and applied in that order. */
 static bool read_pre_tokenizer(struct tokenizer_json *reading, const json_t *stage,
                                const char *type)
 {
@@ -115,7 +119,8 @@ static bool read_pre_tokenizer(struct tokenizer_json *reading, const json_t *sta
                                  behavior == NULL ? "(none)" : behavior);
 }
 
-/* Replace {pattern, content}, Strip {content, start, stop}, ByteFallback, Fuse. */
+/* Replace {pattern, content}, Strip {content, start, stop}, ByteFallback, Fuse. Missing
+ * counts of Strip read as 0, which strips nothing. */
 static bool read_decoder(struct tokenizer_json *reading, const json_t *stage,
                          const char *type)
 {
@@ -152,7 +157,8 @@ static bool read_decoder(struct tokenizer_json *reading, const json_t *stage,
     return tokenizer_json_refuse(reading, "decoder", type);
 }
 
-/* The ids of one {"SpecialToken": {"id": NAME}} of the template, behind those there. */
+/* The ids of one {"SpecialToken": {"id": NAME}} of the template, behind those there.
+ * Ids are checked against the vocabulary, as they go straight into what is encoded. */
 static bool add_affix(struct tokenizer_json *reading, const json_t *post,
                       const char *name, int32_t *affix, int *n)
 {
@@ -177,7 +183,9 @@ static bool add_affix(struct tokenizer_json *reading, const json_t *post,
 }
 
 /* TemplateProcessing: the special tokens before and after the sequence A of "single";
- * the template for pairs is not used. */
+ * the template for pairs is not used. Tokens before the sequence are the prefix, those
+ * after it the suffix; without exactly one sequence there would be no telling them
+ * apart. */
 static bool read_post_processor(struct tokenizer_json *reading, const json_t *stage,
                                 const char *type)
 {

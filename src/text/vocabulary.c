@@ -76,7 +76,8 @@ static struct vocabulary_record read_record(const struct vocabulary *vocabulary,
     return record;
 }
 
-/* The slot that holds the text (its id in *id), or the empty one where it would go. */
+/* The slot that holds the text (its id in *id), or the empty one where it would go.
+ * Linear probing; ends, as at least half of the slots are empty. */
 static size_t find_slot(const struct vocabulary *vocabulary, const char *text,
                         size_t length, uint32_t hash, int32_t *id)
 {
@@ -120,7 +121,9 @@ static void grow_slots(struct vocabulary *vocabulary)
     mem_free(old);
 }
 
-/* Room for this id; ids skipped on the way are not in use. */
+/* Room for this id; ids skipped on the way are not in use. Ids may come in any order
+ * (an object of JSON has none), so this fills up to the highest one so far;
+ * VOCABULARY_MAX_TOKENS bounds what one stray id can cost. */
 static void grow_ids(struct vocabulary *vocabulary, size_t id)
 {
     if (id >= vocabulary->ids_capacity) {
@@ -141,7 +144,9 @@ static void grow_ids(struct vocabulary *vocabulary, size_t id)
     }
 }
 
-/* Appends a record to the block; its offset, or 0 where that would outgrow 32 bits. */
+/* Appends a record to the block; its offset, or 0 where that would outgrow 32 bits.
+ * Offsets of 32 bits halve the slots; 0 is never an offset, so that it can mean "none"
+ * in slots and records. */
 static uint32_t add_record(struct vocabulary *vocabulary, int32_t id, const char *text,
                            size_t length)
 {
@@ -165,6 +170,8 @@ static uint32_t add_record(struct vocabulary *vocabulary, int32_t id, const char
     return (uint32_t)from;
 }
 
+/* Two tokens of one text would make encoding depend on which of them is found, hence
+ * the error. Nothing is undone on failure: the caller gives the whole vocabulary up. */
 bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
                     size_t length, uint8_t flags, struct error *err)
 {
@@ -204,6 +211,8 @@ bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
     return true;
 }
 
+/* The look at max_length spares hashing long pieces, and guards the empty table, which
+ * has no slot. */
 int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text,
                         size_t length)
 {
@@ -215,6 +224,8 @@ int32_t vocabulary_find(const struct vocabulary *vocabulary, const char *text,
     return id;
 }
 
+/* Added tokens share the table but are matched before merging and must not come out of
+ * it. */
 int32_t vocabulary_find_model(const struct vocabulary *vocabulary, const char *text,
                               size_t length)
 {
@@ -222,6 +233,7 @@ int32_t vocabulary_find_model(const struct vocabulary *vocabulary, const char *t
     return id >= 0 && (vocabulary->flags[id] & VOCABULARY_MODEL) != 0 ? id : -1;
 }
 
+/* An id of 64 bits, so that callers may pass numbers from files unchecked. */
 const char *vocabulary_text(const struct vocabulary *vocabulary, int64_t id,
                             size_t *length)
 {
@@ -234,6 +246,8 @@ const char *vocabulary_text(const struct vocabulary *vocabulary, int64_t id,
     return vocabulary->texts + offset + sizeof(struct vocabulary_record);
 }
 
+/* The spelling of sentencepiece, with capital hex digits; vocabulary_is_byte takes
+ * small ones as well. */
 int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)
 {
     char text[8];
@@ -256,6 +270,7 @@ static int hex_digit(char c)
     return -1;
 }
 
+/* Exactly six characters: "<0x", two digits, ">". */
 bool vocabulary_is_byte(const char *text, size_t length, uint8_t *byte)
 {
     if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') {

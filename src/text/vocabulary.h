@@ -17,6 +17,7 @@ enum {
     VOCABULARY_SPECIAL = 2, /* flag: left out of decoded text on request */
 };
 
+/* One place of the table from texts to ids. */
 struct vocabulary_slot {
     uint32_t hash;
     uint32_t record; /* offset of the token's record in texts, 0 = empty */

@@ -366,6 +366,29 @@ static void unknown_characters(void **state)
     end_world(&world);
 }
 
+/* A character that is left out (no bytes, no unknown token) joins its neighbours: they
+ * merge over it, so it is no border. */
+static void left_out_characters_are_no_border(void **state)
+{
+    (void)state;
+    static struct world world;
+    world = (struct world){.is_scored = false};
+    add_token(&world, "a", 1);
+    add_token(&world, "b", 1);
+    add_token(&world, "ab", 2);
+    merges_add(&world.bpe.merges,
+               (struct merge){.left = 0, .right = 1, .merged = 2, .rank = 0});
+    world.bpe.vocabulary = &world.vocabulary;
+    world.bpe.unknown = -1;
+    bpe_prepare(&world.bpe);
+    struct token_list list = {0};
+    bpe_encode(&world.bpe, &world.work, "axb", 3, collect, &list);
+    assert_int_equal(list.n, 1);
+    assert_int_equal(list.ids[0], 2);
+    token_list_deinit(&list);
+    end_world(&world);
+}
+
 /* With ignores_merges a word that is a token stays whole even where no merges build
  * it. */
 static void whole_words_ignore_merges(void **state)
@@ -398,6 +421,7 @@ int main(void)
         cmocka_unit_test(scores_equal_the_plain_version),
         cmocka_unit_test(long_runs_merge),
         cmocka_unit_test(unknown_characters),
+        cmocka_unit_test(left_out_characters_are_no_border),
         cmocka_unit_test(whole_words_ignore_merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
