@@ -8,6 +8,8 @@
 #include "base/mem.h"
 #include "data/records.h"
 
+/* Sizes hold for the whole run, so nothing is allocated inside the step loop. The
+ * target arrays have one entry more than C, so that they exist where C is 0. */
 struct batch *batch_create(int32_t rows, int32_t row_tokens, int32_t target_capacity)
 {
     ASSERT(rows > 0 && row_tokens > 0 && target_capacity >= 0);
@@ -47,7 +49,8 @@ void batch_destroy(struct batch *batch)
     mem_free(batch);
 }
 
-/* Padding sees no key: its first key is behind the row. */
+/* Padding sees no key: its first key is behind the row. Unused targets are valid ones
+ * (slot 0, id 0) of weight 0: the loss head may compute them, and they add nothing. */
 void batch_clear(struct batch *batch, int32_t pad_id)
 {
     const int64_t slots = (int64_t)batch->rows * batch->row_tokens;
@@ -67,7 +70,8 @@ void batch_clear(struct batch *batch, int32_t pad_id)
     batch->n_examples = 0;
 }
 
-/* Token at slot `at` of the batch is a target, so the slot before it carries loss. */
+/* Token at slot `at` of the batch is a target, so the slot before it carries loss. That
+ * slot is in the same row, because the first token of a document never comes here. */
 static void add_target(struct batch *batch, int32_t at, int32_t id, float weight)
 {
     ASSERT(batch->n_targets < batch->target_capacity);
@@ -79,7 +83,10 @@ static void add_target(struct batch *batch, int32_t at, int32_t id, float weight
 }
 
 /* Documents of an example are counted off as the tokens go by. The first token of a
- * document is no target, whatever its weight: nothing in its document predicts it. */
+ * document is no target, whatever its weight: nothing in its document predicts it.
+ * position[at] = i - document_from, so RoPE starts anew in each document; first_key[at]
+ * = from + document_from, counted from the start of the row, so attention ends at the
+ * document. */
 void batch_add(struct batch *batch, int32_t row, const struct example *example)
 {
     ASSERT(row >= 0 && row < batch->rows);

@@ -51,7 +51,8 @@ struct loader {
 
 /* --- walking ---------------------------------------------------------------------- */
 
-/* At the start of epoch 0. */
+/* At the start of epoch 0. Lengths are copied out of the examples, as the plans of all
+ * epochs read nothing else. */
 static void walk_open(struct walk *walk, const struct records *records,
                       const struct loader_options *options)
 {
@@ -71,7 +72,8 @@ static void walk_close(struct walk *walk)
     *walk = (struct walk){0};
 }
 
-/* The plan of the next epoch takes the place of this one. */
+/* The plan of the next epoch takes the place of this one. Only one plan is kept: it is
+ * a pure function of lengths, seed and epoch and can be made again. */
 static void next_epoch(struct walk *walk)
 {
     walk->rows_before += walk->plan->n_rows;
@@ -83,13 +85,16 @@ static void next_epoch(struct walk *walk)
                                   &walk->options->pack, walk->epoch);
 }
 
-/* Rows of the current step, without the missing ones. */
+/* Rows of the current step, without the missing ones. At least 1, since next_step
+ * leaves a finished epoch behind. */
 static int64_t rows_of_step(const struct walk *walk)
 {
     return base_min(walk->options->step_rows, walk->plan->n_rows - walk->step_from);
 }
 
-/* Batches of each rank in the current step; a short last step has fewer. */
+/* Batches of each rank in the current step; a short last step has fewer. The same count
+ * on every rank, also where the last batches of some ranks are all padding: ranks meet
+ * in collectives and must run equally often. */
 static int32_t batches_of_step(const struct walk *walk)
 {
     return (int32_t)base_div_up(rows_of_step(walk),
@@ -106,7 +111,8 @@ static void next_step(struct walk *walk)
     }
 }
 
-/* Targets of all examples in a row of the plan. */
+/* Targets of all examples in a row of the plan. Counted when the rows were read, with
+ * first tokens of documents left out, so it is what batch_add will enter. */
 static int64_t targets_of_row(const struct walk *walk, int64_t row)
 {
     int64_t n = 0;
@@ -117,7 +123,9 @@ static int64_t targets_of_row(const struct walk *walk, int64_t row)
     return n;
 }
 
-/* Adds up one step; a batch of a rank is `rows` consecutive rows of it. */
+/* Adds up one step; a batch of a rank is `rows` consecutive rows of it. Batches of
+ * different ranks are measured alike, because all ranks run the same graph and so need
+ * one capacity. */
 static void measure_step(const struct walk *walk, struct loader_summary *summary)
 {
     int64_t in_batch = 0;
@@ -138,6 +146,8 @@ static void measure_step(const struct walk *walk, struct loader_summary *summary
     summary->n_epochs = walk->epoch + 1;
 }
 
+/* The capacity is rounded up, to at least one CAPACITY_STEP, so that small changes of
+ * the data keep the shapes of the graph. */
 struct loader_summary loader_measure(const struct records *records,
                                      const struct loader_options *options,
                                      int64_t epochs, int64_t steps)
@@ -160,7 +170,9 @@ struct loader_summary loader_measure(const struct records *records,
 
 /* --- the thread ------------------------------------------------------------------- */
 
-/* The current batch of the walk, for this rank. */
+/* The current batch of the walk, for this rank. first = (micro * n_ranks + rank) *
+ * rows, the first row of this batch within the step; rows beyond the end of the step
+ * stay padding. */
 static void fill(const struct walk *walk, struct batch *batch)
 {
     const struct loader_options *options = walk->options;
@@ -184,7 +196,8 @@ static void fill(const struct walk *walk, struct batch *batch)
                          (double)(walk->step_from + here) / (double)walk->plan->n_rows;
 }
 
-/* Waits for a batch to fill; NULL when the thread is to end. */
+/* Waits for a batch to fill; NULL when the thread is to end. Batch number n lives in
+ * slot n mod N_BATCHES, so the slot is free once batch n - N_BATCHES was given back. */
 static struct batch *wait_for_free(struct loader *loader)
 {
     struct batch *batch = NULL;
@@ -199,7 +212,7 @@ static struct batch *wait_for_free(struct loader *loader)
     return batch;
 }
 
-/* Whether all epochs were walked. */
+/* Whether all epochs were walked. Only the thread asks this: the walk is its own. */
 static bool has_ended(const struct loader *loader)
 {
     return loader->options.n_epochs > 0 &&
@@ -207,7 +220,7 @@ static bool has_ended(const struct loader *loader)
 }
 
 /* Tells the trainer that one more batch is there, or (is_filled false) that none
- * follows. */
+ * follows. Broadcast rather than signal, as both sides wait on the one condition. */
 static void announce(struct loader *loader, bool is_filled)
 {
     pthread_mutex_lock(&loader->mutex);
@@ -217,7 +230,9 @@ static void announce(struct loader *loader, bool is_filled)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Fills batch after batch until the epochs end or the trainer stops it. */
+/* Fills batch after batch until the epochs end or the trainer stops it. What a batch
+ * holds depends on the walk alone, so timing between the threads cannot change a
+ * run. */
 static void *run_thread(void *context)
 {
     struct loader *loader = context;
@@ -238,7 +253,8 @@ static void *run_thread(void *context)
     return NULL;
 }
 
-/* Signals are for the main thread. */
+/* Signals are for the main thread. So all are blocked while the thread is made, because
+ * it inherits the mask. */
 static bool start_thread(struct loader *loader, struct error *err)
 {
     sigset_t all;
@@ -260,7 +276,8 @@ static bool start_thread(struct loader *loader, struct error *err)
     return true;
 }
 
-/* Ends the thread, wherever it stands. */
+/* Ends the thread, wherever it stands. After the join the walk belongs to the caller
+ * again. */
 static void stop_thread(struct loader *loader)
 {
     if (!loader->is_running) {
@@ -276,6 +293,7 @@ static void stop_thread(struct loader *loader)
 
 /* --- the trainer's side ----------------------------------------------------------- */
 
+/* The thread starts here and fills its first batches before they are asked for. */
 struct loader *loader_create(const struct records *records,
                              const struct loader_options *options, struct error *err)
 {
@@ -305,6 +323,7 @@ struct loader *loader_create(const struct records *records,
     return loader;
 }
 
+/* The thread ends before anything that it reads is freed. */
 void loader_destroy(struct loader *loader)
 {
     if (loader == NULL) {
@@ -320,7 +339,9 @@ void loader_destroy(struct loader *loader)
     mem_free(loader);
 }
 
-/* Asking for the next batch gives the one before back. */
+/* Asking for the next batch gives the one before back. n_taken counts this batch when
+ * the call returns, n_back only at the next call: the trainer reads its batch without
+ * the mutex meanwhile. With is_ended set, filled batches are still handed out first. */
 const struct batch *loader_next(struct loader *loader)
 {
     const struct batch *batch = NULL;
@@ -338,7 +359,8 @@ const struct batch *loader_next(struct loader *loader)
     return batch;
 }
 
-/* Plans of the epochs before are made only for their numbers of rows. */
+/* Plans of the epochs before are made only for their numbers of rows. Batches that were
+ * filled ahead are thrown away. */
 bool loader_seek(struct loader *loader, int64_t position, struct error *err)
 {
     ASSERT(position >= 0);

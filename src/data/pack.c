@@ -23,7 +23,8 @@ struct room {
     size_t n_words;
 };
 
-/* For rows of row_tokens and at most max_rows of them. */
+/* For rows of row_tokens and at most max_rows of them. Rooms of 0 .. row_tokens each
+ * have a list; a window of n examples has at most n rows. */
 static void room_init(struct room *room, int32_t row_tokens, int64_t max_rows)
 {
     room->n_words = (size_t)row_tokens / 64 + 1;
@@ -39,6 +40,7 @@ static void room_deinit(struct room *room)
     mem_free(room->next);
 }
 
+/* Entries of next[] need no clearing: room_put sets them. */
 static void room_clear(struct room *room, int32_t row_tokens)
 {
     memset(room->bits, 0, room->n_words * sizeof(*room->bits));
@@ -47,7 +49,8 @@ static void room_clear(struct room *room, int32_t row_tokens)
     }
 }
 
-/* Enters a row with so much room. */
+/* Enters a row with so much room. Rows of equal room form a stack: the row that got it
+ * last is taken first, which is as good as any and always the same. */
 static void room_put(struct room *room, int32_t row, int32_t free_tokens)
 {
     room->next[row] = room->head[free_tokens];
@@ -55,7 +58,9 @@ static void room_put(struct room *room, int32_t row, int32_t free_tokens)
     room->bits[free_tokens / 64] |= (uint64_t)1 << (free_tokens % 64);
 }
 
-/* Takes out a row with the least room of at least `length`; -1 = there is none. */
+/* Takes out a row with the least room of at least `length`; -1 = there is none. Bits
+ * below the length are masked out of its word; the words after it stand for larger
+ * rooms only. A list that becomes empty loses its bit. */
 static int32_t room_take(struct room *room, int32_t length, int32_t *free_tokens)
 {
     size_t word = (size_t)length / 64;
@@ -86,7 +91,8 @@ struct sized {
     int32_t place; /* within the window */
 };
 
-/* Longest first, equal ones in order. */
+/* Longest first, equal ones in order. A total order, so that qsort, which is not
+ * stable, gives the same result everywhere. */
 static int by_length(const void *a, const void *b)
 {
     const struct sized *x = a;
@@ -98,7 +104,8 @@ static int by_length(const void *a, const void *b)
 }
 
 /* Rows for the n examples of one window; row_of[i] counts from first_row. Returns how
- * many rows there are now. */
+ * many rows there are now. Longest first leaves the short ones to fill the gaps; rows
+ * left over at the end of a window are not filled by the next one. */
 static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
                         int32_t row_tokens, struct room *room, struct sized *sized,
                         int64_t first_row, int64_t *row_of)
@@ -121,7 +128,8 @@ static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
     return first_row + n_rows;
 }
 
-/* Windows bound the memory and the time, and keep the order of the epoch random. */
+/* Windows bound the memory and the time, and keep the order of the epoch random. One
+ * room and one array serve all windows. */
 static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, int64_t n,
                                 int32_t row_tokens, int64_t *row_of)
 {
@@ -138,7 +146,8 @@ static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, in
     return n_rows;
 }
 
-/* A row is closed as soon as an example does not fit: the order of the file stays. */
+/* A row is closed as soon as an example does not fit: the order of the file stays.
+ * free_tokens starts at 0, so the first example opens the first row. */
 static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
                         int32_t row_tokens, int64_t *row_of)
 {
@@ -169,7 +178,9 @@ static void shuffle_rows(int64_t n, int64_t n_rows, uint64_t seed, uint64_t step
     mem_free(new_row);
 }
 
-/* Fills the plan from order[i], the example, and row_of[i], its row. */
+/* Fills the plan from order[i], the example, and row_of[i], its row. A counting sort by
+ * row: row_from[r + 1] first counts the examples of row r, then the sums make it the
+ * place where row r ends. Stable, so examples keep their order within a row. */
 static void lay_out(struct pack_plan *plan, const int64_t *order, const int64_t *row_of)
 {
     plan->row_from = mem_alloc_array((size_t)plan->n_rows + 1, sizeof(*plan->row_from));
@@ -189,6 +200,8 @@ static void lay_out(struct pack_plan *plan, const int64_t *order, const int64_t 
     mem_free(at);
 }
 
+/* Nothing but the arguments enters, which is what lets every rank make the plan for
+ * itself and a resumed run make it again. */
 struct pack_plan *pack_plan_create(const int32_t *lengths, int64_t n,
                                    const struct pack_options *options, int64_t epoch)
 {

@@ -22,6 +22,7 @@ static const char *const format_names[] = {
     [RECORDS_TOKENS] = "tokens",
 };
 
+/* Names and values come from one table, so they cannot disagree. */
 bool records_format_from_name(const char *name, enum records_format *format)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(format_names); i++) {
@@ -38,6 +39,7 @@ const char *records_format_name(enum records_format format)
     return format_names[format];
 }
 
+/* The arrays of all examples go with the arena. */
 void records_deinit(struct records *records)
 {
     arena_destroy(records->arena);
@@ -54,14 +56,15 @@ struct reading {
     const char *response;      /* field of the response, NULL = none */
     const char *const *extras; /* [n_extras] further fields that are used */
     size_t n_extras;
-    struct template_value *values; /* [n fields of form] */
-    struct row row;
-    struct str text;
+    struct template_value *values; /* [n fields of form], borrowed from the JSON row */
+    struct row row;                /* the current row, its memory reused */
+    struct str text;               /* prompt and response of the current row */
 };
 
 /* --- fields ----------------------------------------------------------------------- */
 
-/* A text field that must be there; null counts as empty. */
+/* A text field that must be there; null counts as empty. A number is refused rather
+ * than printed: there are many ways to print one, and each gives other tokens. */
 static bool text_field(const json_t *object, const char *key,
                        struct template_value *value, struct error *err)
 {
@@ -104,7 +107,8 @@ static bool is_used(const struct reading *reading, const char *key)
            is_listed(key, reading->extras, reading->n_extras);
 }
 
-/* Every field is used or left out on purpose (D4). */
+/* Every field is used or left out on purpose (D4). A misspelled name would otherwise
+ * train on rows without that part. */
 static bool check_fields(const struct reading *reading, json_t *object,
                          struct error *err)
 {
@@ -125,7 +129,8 @@ static bool check_fields(const struct reading *reading, json_t *object,
 
 /* --- rows ------------------------------------------------------------------------- */
 
-/* Prompt, then response, into reading->text; then tokens. */
+/* Prompt, then response, into reading->text; then tokens. border = length of the
+ * prompt. Loss falls on the response, or on all where there is none (format text). */
 static bool text_row(struct reading *reading, const json_t *object, struct error *err)
 {
     const struct records_options *options = reading->options;
@@ -150,7 +155,10 @@ static bool text_row(struct reading *reading, const json_t *object, struct error
                          options->ends_with_eos, err);
 }
 
-/* Cuts, counts, and copies the row into the arena; or drops it (C6). */
+/* Cuts, counts, and copies the row into the arena; or drops it (C6). Dropped and cut
+ * rows keep their number, so source_row counts rows of the file and not examples.
+ * Arrays of an example are allocated once at their exact size, one behind the other in
+ * the order in which they are read. */
 static void keep_row(struct reading *reading, int64_t line)
 {
     struct records *records = reading->records;
@@ -210,7 +218,8 @@ static json_t *parse_line(const char *text, size_t length, struct error *err)
     return object;
 }
 
-/* One row from JSON to the arena. */
+/* One row from JSON to the arena. The JSON tree is freed before the row is kept: ids
+ * and weights are copies. */
 static bool read_line(struct reading *reading, const char *text, size_t length,
                       int64_t line, struct error *err)
 {
@@ -245,7 +254,9 @@ static bool is_blank(const char *text, size_t length)
     return true;
 }
 
-/* Adds file and line to the message of a row that failed. */
+/* Adds file and line to the message of a row that failed. A file without a newline at
+ * its end has a last line all the same; max_rows counts rows of this call only. The
+ * message names the line in the file, blank ones counted. */
 static bool read_lines(struct reading *reading, const char *text, size_t length,
                        const char *where, struct error *err)
 {
@@ -272,7 +283,8 @@ static bool read_lines(struct reading *reading, const char *text, size_t length,
 
 /* --- options ---------------------------------------------------------------------- */
 
-/* Which fields make the prompt and the response of this format. */
+/* Which fields make the prompt and the response of this format. Plain formats are
+ * templates with one field, so all rows of text take the same way. */
 static bool choose_fields(struct reading *reading, struct error *err)
 {
     static const char *const token_fields[] = {"input_ids", "labels", "position_ids",
@@ -309,7 +321,8 @@ static bool choose_fields(struct reading *reading, struct error *err)
     return reading->form != NULL;
 }
 
-/* The scratch of the reading lives as long as the call. */
+/* The scratch of the reading lives as long as the call. One more value than fields, so
+ * that the array exists for a template without fields. */
 bool records_read_text(struct records *records, const char *text, size_t length,
                        const char *where, const struct records_options *options,
                        const struct tokenizer *tokenizer, struct error *err)
@@ -332,6 +345,8 @@ bool records_read_text(struct records *records, const char *text, size_t length,
     return is_done;
 }
 
+/* Mapped, not read: a file may be larger than what should be kept of it, and nothing
+ * points into the map afterwards. */
 bool records_read_file(struct records *records, const char *path,
                        const struct records_options *options,
                        const struct tokenizer *tokenizer, struct error *err)

@@ -17,6 +17,8 @@ void row_deinit(struct row *row)
     *row = (struct row){0};
 }
 
+/* weight[] and document_from[] are governed by n and n_documents and stay as they
+ * are. */
 void row_clear(struct row *row)
 {
     token_list_clear(&row->tokens);
@@ -32,12 +34,15 @@ static void add_weight(struct row *row, float weight)
     row->weight[row->n++] = weight;
 }
 
+/* The start of the token is not used in rows. */
 void row_add(struct row *row, int32_t id, float weight)
 {
     token_list_add(&row->tokens, id, 0);
     add_weight(row, weight);
 }
 
+/* Twice at one place, as for a document without tokens, cannot happen: callers add a
+ * token in between. */
 void row_begin_document(struct row *row)
 {
     row->document_from =
@@ -46,6 +51,7 @@ void row_begin_document(struct row *row)
     row->document_from[row->n_documents++] = (int32_t)row->n;
 }
 
+/* Documents that begin beyond the cut go with their tokens. */
 int32_t row_finish(struct row *row, size_t n)
 {
     ASSERT(n <= row->n && n <= INT32_MAX);
@@ -66,7 +72,9 @@ int32_t row_finish(struct row *row, size_t n)
 
 /* --- text ------------------------------------------------------------------------- */
 
-/* Exactly one BOS, and that one in front (C11). */
+/* Exactly one BOS, and that one in front (C11). Token 0 is ours or takes the place of
+ * ours. A second one would tell the model that another document begins, which only
+ * position_ids may say. */
 static bool check_bos(const struct row *row, int32_t bos, struct error *err)
 {
     for (size_t i = 1; bos >= 0 && i < row->tokens.n; i++) {
@@ -80,7 +88,8 @@ static bool check_bos(const struct row *row, int32_t bos, struct error *err)
 
 /* The ids are encoded behind BOS and in place; a BOS that the text itself begins with
  * takes the place of ours. A token ends where the next one starts, so one on the border
- * counts as response if it reaches beyond it. */
+ * counts as response if it reaches beyond it. end > border says "holds a byte of the
+ * response": the token covers bytes [start, end). */
 bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const char *text,
                    size_t length, size_t border, bool has_loss_on_all,
                    bool ends_with_eos, struct error *err)
@@ -123,7 +132,8 @@ bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const cha
 
 /* --- tokens ----------------------------------------------------------------------- */
 
-/* The member as an array of n elements; *is_there says whether there is one. */
+/* The member as an array of n elements; *is_there says whether there is one. null
+ * counts as absent, as many writers of such rows put it there. */
 static bool find_array(const json_t *object, const char *key, size_t n,
                        const json_t **array, struct error *err)
 {
@@ -140,7 +150,8 @@ static bool find_array(const json_t *object, const char *key, size_t n,
     return true;
 }
 
-/* Element i of an array, an integer of min .. max. */
+/* Element i of an array, an integer of min .. max. Ranges are checked in 64 bits before
+ * anything is narrowed. */
 static bool element(const json_t *array, size_t i, const char *key, int64_t min,
                     int64_t max, int64_t *value, struct error *err)
 {
@@ -167,7 +178,8 @@ struct token_arrays {
     int64_t position_before; /* of the last token kept, -1 = none yet */
 };
 
-/* Finds the members and checks their lengths. */
+/* Finds the members and checks their lengths. The comparison is written so that NaN
+ * fails it. A weight of 0 is allowed and makes the row carry no loss. */
 static bool find_arrays(const json_t *object, struct token_arrays *arrays,
                         struct error *err)
 {
@@ -191,7 +203,9 @@ static bool find_arrays(const json_t *object, struct token_arrays *arrays,
 }
 
 /* Begins a document where the positions say so. Only their restarts matter: attention
- * and RoPE see differences of positions within a document. */
+ * and RoPE see differences of positions within a document. Positions are compared with
+ * those of the last token that was kept, so padding inside a row does not break a
+ * document. */
 static bool take_position(struct row *row, struct token_arrays *arrays, size_t i,
                           struct error *err)
 {
@@ -213,7 +227,9 @@ static bool take_position(struct row *row, struct token_arrays *arrays, size_t i
     return true;
 }
 
-/* One element of each array; padding leaves no trace. */
+/* One element of each array; padding leaves no trace. The mask decides first: what a
+ * row says about a padded token is not looked at, apart from being in range. Labels are
+ * those of the token itself, not of the next one; batch.c does the shift. */
 static bool take_token(struct row *row, struct token_arrays *arrays, size_t i,
                        struct error *err)
 {
@@ -246,6 +262,7 @@ static bool take_token(struct row *row, struct token_arrays *arrays, size_t i,
     return true;
 }
 
+/* position_before = -1 lets the first document start at 0 without being a restart. */
 bool row_from_tokens(struct row *row, const json_t *object, int32_t n_vocabulary,
                      struct error *err)
 {

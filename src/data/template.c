@@ -25,6 +25,7 @@ struct template
     size_t fields_capacity;
 };
 
+/* Field parts have a NULL literal, which mem_free takes. */
 void template_destroy(struct template *owned_form)
 {
     if (owned_form == NULL) {
@@ -41,7 +42,8 @@ void template_destroy(struct template *owned_form)
     mem_free(owned_form);
 }
 
-/* The index of the field, which is entered if it is new. */
+/* The index of the field, which is entered if it is new. A search through all fields is
+ * enough for the few that a template has. */
 static size_t field_index(struct template *form, const char *name, size_t length)
 {
     for (size_t i = 0; i < form->n_fields; i++) {
@@ -63,7 +65,8 @@ static void add_part(struct template *form, struct part part)
     form->parts[form->n_parts++] = part;
 }
 
-/* Ends the literal that is being collected. */
+/* Ends the literal that is being collected. Nothing is added where nothing was
+ * collected, so there are no empty literals. */
 static void add_literal(struct template *form, struct str *literal, size_t line)
 {
     if (literal->length > 0) {
@@ -74,7 +77,9 @@ static void add_literal(struct template *form, struct str *literal, size_t line)
 }
 
 /* Literals are collected until a field or the end of a line; so each part lies in one
- * line. */
+ * line. A newline belongs to the line that it ends, so leaving a line out takes its
+ * newline along. The number of the line goes up only with newlines of the template:
+ * those inside values do not end a line. */
 static bool parse(struct template *form, const char *text, struct str *literal,
                   struct error *err)
 {
@@ -109,6 +114,7 @@ static bool parse(struct template *form, const char *text, struct str *literal,
     return true;
 }
 
+/* The literal is scratch of the parser; parts hold copies. */
 struct template *template_create(const char *text, struct error *err)
 {
     struct template *form = mem_alloc(sizeof(*form));
@@ -133,7 +139,8 @@ const char *template_field(const struct template *form, size_t i)
     return form->fields[i];
 }
 
-/* Whether the line of parts [from, to) has fields and all of them are empty. */
+/* Whether the line of parts [from, to) has fields and all of them are empty. A line
+ * without fields always stays. */
 static bool is_left_out(const struct template *form, size_t from, size_t to,
                         const struct template_value *values)
 {
