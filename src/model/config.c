@@ -65,6 +65,7 @@ static void facts_from_size(const struct size *size, struct config_facts *facts)
     config_facts_set_period(facts, size->period);
 }
 
+/* The table is right by test, so resolving it cannot fail. */
 bool model_config_named(const char *name, struct model_config *config)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(sizes); i++) {
@@ -85,6 +86,7 @@ const char *model_config_name(int i)
     return 0 <= i && (size_t)i < ARRAY_LENGTH(sizes) ? sizes[i].name : NULL;
 }
 
+/* For messages. */
 const char *model_family_name(enum model_family family)
 {
     switch (family) {
@@ -108,6 +110,7 @@ static bool check_range(int64_t value, int64_t low, int64_t high, const char *wh
     return true;
 }
 
+/* Written so that NaN fails too. */
 static bool check_positive(double value, const char *what, const char *where,
                            struct error *err)
 {
@@ -189,6 +192,8 @@ static bool check_ids(const struct model_config *config, const char *where,
     return true;
 }
 
+/* Counts come before the layers, which are looked up by them; H and D before the
+ * layers' products. After this, all sizes of a model fit 64 bits with room to spare. */
 bool model_config_check(const struct model_config *config, const char *where,
                         struct error *err)
 {
@@ -221,6 +226,7 @@ bool model_config_check(const struct model_config *config, const char *where,
     return true;
 }
 
+/* json_decref takes NULL, so a failed read needs no path of its own. */
 bool model_config_read_folder(const char *folder, struct model_config *config,
                               struct error *err)
 {
@@ -232,6 +238,7 @@ bool model_config_read_folder(const char *folder, struct model_config *config,
     return done;
 }
 
+/* By what is there, not by its name: a folder, or else a GGUF file. */
 bool model_config_read(const char *path, struct model_config *config, struct error *err)
 {
     if (file_is_folder(path)) {

@@ -43,14 +43,15 @@ struct layer_config {
     int64_t rotary_pairs; /* pairs i < rotary_pairs of K/2 rotate, the rest stay */
 };
 
+/* About 14 KB: functions take it by pointer. */
 struct model_config {
     enum model_family family;
-    int64_t D, V, H;
-    int L;
-    int64_t P;           /* per-layer embedding width, 0 = none */
-    int64_t per_layer_V; /* rows of the per-layer embedding table */
-    int64_t window;      /* of sliding layers, in tokens */
-    int64_t max_positions;
+    int64_t D, V, H;       /* width, vocabulary, query heads */
+    int L;                 /* layers */
+    int64_t P;             /* per-layer embedding width, 0 = none */
+    int64_t per_layer_V;   /* rows of the per-layer embedding table */
+    int64_t window;        /* of sliding layers, in tokens */
+    int64_t max_positions; /* longest row of tokens the model is made for */
     double rms_eps;
     double attention_scale;   /* on q.k */
     double final_softcap;     /* 0 = none */
@@ -62,8 +63,8 @@ struct model_config {
     int pad_id;            /* its embedding row gets no lookup gradient */
     int bos_id;
     int eos_id[MODEL_MAX_EOS]; /* the first is the one appended to responses */
-    int n_eos;
-    enum dtype dtype; /* of the tensors in the file, as its config says */
+    int n_eos;                 /* entries of eos_id, at least 1 */
+    enum dtype dtype;          /* of the tensors in the file, as its config says */
     struct layer_config layer[MODEL_MAX_LAYERS]; /* [L] */
 };
 

@@ -10,6 +10,8 @@
 
 #include "base/error.h"
 
+/* rms_eps, initializer_range, ids and query_scalar are the reference's defaults; files
+ * may leave them out. */
 void config_facts_init(struct config_facts *facts, enum model_family family)
 {
     memset(facts, 0, sizeof(*facts));
@@ -27,6 +29,7 @@ void config_facts_init(struct config_facts *facts, enum model_family family)
     }
 }
 
+/* For layer counts that were checked: is_sliding has MODEL_MAX_LAYERS entries. */
 void config_facts_set_period(struct config_facts *facts, int period)
 {
     for (int i = 0; i < facts->base.L; i++) {
@@ -43,6 +46,7 @@ static const struct {
     {"float32", DTYPE_F32},
 };
 
+/* Other names (float8 ...) are refused by the caller, with what is allowed. */
 bool config_facts_dtype(const char *name, enum dtype *dtype)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(dtypes); i++) {
@@ -54,6 +58,7 @@ bool config_facts_dtype(const char *name, enum dtype *dtype)
     return false;
 }
 
+/* Of the three that a model can be written in. */
 const char *config_facts_dtype_name(enum dtype dtype)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(dtypes); i++) {
@@ -75,6 +80,10 @@ static int find_kv_source(const struct config_facts *facts, int first_shared, in
     return -1;
 }
 
+/*
+ * pairs = floor(partial K / 2), F = 2 mlp_width in shared layers of some models
+ * Overrides per layer come last: they name the layer, all else a kind of layers.
+ */
 static struct layer_config resolve_layer(const struct config_facts *facts, int i)
 {
     const int first_shared = facts->base.L - facts->n_shared;
@@ -103,6 +112,10 @@ static struct layer_config resolve_layer(const struct config_facts *facts, int i
     return layer;
 }
 
+/*
+ * embed_scale = sqrt(D)    attention_scale = query_scalar^(-1/2), or 1 for Gemma 4
+ * Gemma 4 has its scale in the norms of q and k.
+ */
 bool config_resolve(const struct config_facts *facts, const char *where,
                     struct model_config *config, struct error *err)
 {

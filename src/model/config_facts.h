@@ -18,6 +18,7 @@ struct config_rope {
     double partial; /* part of the pairs that rotates, 0 .. 1 */
 };
 
+/* Of the base, what a layer needs is derived from the fields behind it. */
 struct config_facts {
     struct model_config
         base; /* all but L's dependents: layer, embed_scale, the has_ flags */

@@ -19,6 +19,7 @@ struct keys {
     bool ok;
 };
 
+/* The error is set by the reader of the key, which names it. */
 static int64_t read_integer(struct keys *keys, const char *key)
 {
     int64_t value = 0;
@@ -28,6 +29,7 @@ static int64_t read_integer(struct keys *keys, const char *key)
     return value;
 }
 
+/* As above, for what the file has as a float. */
 static double read_float(struct keys *keys, const char *key)
 {
     double value = 0.0;
@@ -37,6 +39,7 @@ static double read_float(struct keys *keys, const char *key)
     return value;
 }
 
+/* A key that is absent is fine; one of another kind is not. */
 static int64_t read_integer_or(struct keys *keys, const char *key, int64_t otherwise)
 {
     return gguf_has(keys->file, key) ? read_integer(keys, key) : otherwise;
@@ -92,6 +95,8 @@ static int64_t read_vocabulary(struct keys *keys)
     return (int64_t)n;
 }
 
+/* All keys are read before the first check, so the message is about the first key that
+ * is missing, in this order. */
 bool model_config_read_gguf(const struct gguf *file, const char *where,
                             struct model_config *config, struct error *err)
 {

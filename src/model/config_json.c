@@ -71,6 +71,7 @@ static int64_t integer(struct fields *fields, const char *key, int64_t low,
     return number;
 }
 
+/* Absent and null give `otherwise`, which need not be in range. */
 static int64_t integer_or(struct fields *fields, const char *key, int64_t low,
                           int64_t high, int64_t otherwise)
 {
@@ -96,6 +97,7 @@ static double number_or(struct fields *fields, const char *key, double otherwise
     return find(fields, key) == NULL ? otherwise : number(fields, key);
 }
 
+/* Also true after a fault, where the value does not matter any more. */
 static bool flag_or(struct fields *fields, const char *key, bool otherwise)
 {
     const json_t *value = find(fields, key);
@@ -105,6 +107,7 @@ static bool flag_or(struct fields *fields, const char *key, bool otherwise)
     return value != NULL ? json_is_true(value) : otherwise;
 }
 
+/* The text is the JSON object's; it lives as long as that. */
 static const char *text_or(struct fields *fields, const char *key,
                            const char *otherwise)
 {
@@ -399,6 +402,7 @@ static void read_text_fields(struct fields *fields, const struct fields *top,
     }
 }
 
+/* Outer types hold the text model in "text_config". */
 static const struct {
     const char *model_type;
     enum model_family family;
@@ -412,6 +416,7 @@ static const struct {
     {"gemma4_unified", MODEL_GEMMA4, true},
 };
 
+/* Later faults do not hide earlier ones: `fields` keeps the first. */
 bool model_config_from_json(json_t *root, const char *where,
                             struct model_config *config, struct error *err)
 {

@@ -100,6 +100,8 @@ static void add_ids(json_t *root, const struct model_config *config)
     json_object_set_new(root, "eos_token_id", eos);
 }
 
+/* json_pack gives NULL where memory ends or the format is wrong; both are for an
+ * assertion here. */
 json_t *model_config_to_json(const struct model_config *config, enum dtype dtype)
 {
     const bool is_gemma4 = config->family == MODEL_GEMMA4;

@@ -34,6 +34,8 @@ struct scope_values {
     struct value *params[LAYER_GROUPS_MAX_RUNS][PARAM_ROLE_COUNT];
 };
 
+/* A row belongs to one rank of replica x shard; ranks along tensor see the same
+ * rows. */
 static struct type row_type(const struct graph *graph, enum dtype dtype, int rank,
                             const int64_t *dim)
 {
@@ -47,6 +49,7 @@ static struct type row_type(const struct graph *graph, enum dtype dtype, int ran
     return type;
 }
 
+/* The order of creation is the order of the graph's arguments. */
 struct gemma_inputs gemma_build_inputs(struct graph *graph,
                                        const struct model_config *config, int64_t B,
                                        int64_t T, bool has_ple_rows)
@@ -66,6 +69,7 @@ struct gemma_inputs gemma_build_inputs(struct graph *graph,
     return inputs;
 }
 
+/* A tensor of the whole model, as stored: f32, [rows, columns]. */
 static struct value *parameter(struct graph *graph, const struct layers *layers,
                                enum param_role role)
 {
@@ -78,8 +82,10 @@ static struct value *parameter(struct graph *graph, const struct layers *layers,
 }
 
 /*
- * The parameters `role` of a run's layers in all periods of the group, stacked
- * [count, run, ...], or [run, ...] for a group of one period. NULL: the layers have none.
+ * The parameters `role` of a run's layers in all periods of the group, stacked [count,
+ * run, ...], or [run, ...] for a group of one period. NULL: the layers have none. A
+ * stack is trainable if one of its slices is: after expanding, each slice is a
+ * parameter of its own, and the caller picks those to train by name.
  */
 static struct value *stacked_parameter(struct graph *graph, const struct layers *layers,
                                        const struct layer_group *group,
@@ -130,6 +136,7 @@ struct loop {
     int n_carries, n_stacked;
 };
 
+/* Arguments of a graph have unique names; the number makes them so. */
 static struct value *loop_argument(struct loop *loop, const char *name,
                                    const struct type *type)
 {
@@ -138,6 +145,7 @@ static struct value *loop_argument(struct loop *loop, const char *name,
     return build_input(loop->body, unique, *type);
 }
 
+/* Returns what the body sees of it. */
 static struct value *add_carry(struct loop *loop, struct value *value)
 {
     ASSERT(loop->n_carries < MAX_CARRIES);
@@ -160,13 +168,15 @@ static struct value *add_stacked(struct loop *loop, struct value *value)
     return loop_argument(loop, "slice", &slice);
 }
 
+/* The iteration's number comes first in every body; no layer reads it. */
 static void loop_begin(struct loop *loop, const struct graph *graph)
 {
     *loop = (struct loop){.body = graph_create(&graph->mesh)};
     build_input(loop->body, "iteration", type_scalar(DTYPE_I32));
 }
 
-/* The stream as the body sees it. */
+/* The stream as the body sees it. K and V are carried only where some layer shares
+ * them. */
 static struct gemma_stream add_stream(struct loop *loop,
                                       const struct gemma_stream *stream)
 {
@@ -180,6 +190,7 @@ static struct gemma_stream add_stream(struct loop *loop,
     return inner;
 }
 
+/* The same in every iteration and every layer. */
 static void add_invariants(struct loop *loop, const struct scope_values *outer,
                            struct scope_values *inner)
 {
@@ -354,6 +365,7 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
     return build_transpose(graph, sum, (const int[]){2, 0, 1, 3});
 }
 
+/* Gemma 4's small models. */
 static bool model_shares_kv(const struct model_config *config)
 {
     for (int i = 0; i < config->L; i++) {
@@ -364,6 +376,8 @@ static bool model_shares_kv(const struct model_config *config)
     return false;
 }
 
+/* The table is used twice, for the lookup and as the head: it is gathered once, and its
+ * gradient is the sum of both. */
 struct gemma_forward gemma_build_forward(struct graph *graph,
                                          const struct model_config *config,
                                          const struct params *params,
@@ -403,6 +417,7 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     return forward;
 }
 
+/* The head's weight is the embedding table: z = hidden . table^T. */
 struct value *gemma_build_logits(struct graph *graph, const struct model_config *config,
                                  const struct gemma_forward *forward)
 {

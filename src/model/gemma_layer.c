@@ -10,6 +10,7 @@
 
 #include "graph/build.h"
 
+/* The weight is [last dimension of x]; it is gathered here, where it is used. */
 struct value *gemma_layer_norm(struct graph *graph, const struct model_config *config,
                                struct value *x, struct value *weight,
                                enum dtype compute)
@@ -20,6 +21,7 @@ struct value *gemma_layer_norm(struct graph *graph, const struct model_config *c
                           weight != NULL && config->norm_adds_one);
 }
 
+/* The scope names its nodes after the tensor. */
 static struct value *norm(struct graph *graph, const struct gemma_layer *layer,
                           struct value *x, enum param_role weight)
 {
@@ -49,6 +51,7 @@ static struct value *split_heads(struct graph *graph, struct value *x, int64_t K
     return build_reshape(graph, x, type_shape(4, dim));
 }
 
+/* Of this kind of layer: sliding and full ones turn at different speeds. */
 static struct value *rope(struct graph *graph, const struct gemma_layer *layer,
                           struct value *x)
 {
@@ -57,7 +60,8 @@ static struct value *rope(struct graph *graph, const struct gemma_layer *layer,
                       facts->rotary_pairs);
 }
 
-/* K and V of this layer from its normed input x [B, T, D], into the stream. */
+/* K and V of this layer from its normed input x [B, T, D], into the stream. Gemma 4's
+ * full layers may have no v_proj: V is then what k_proj gives, before its norm. */
 static void make_kv(struct graph *graph, const struct gemma_layer *layer,
                     struct value *x, struct gemma_stream *stream)
 {
@@ -74,6 +78,8 @@ static void make_kv(struct graph *graph, const struct gemma_layer *layer,
     stream->v[facts->is_sliding] = v;
 }
 
+/* q, k [.., K] get a norm and are turned, v is not turned. A layer without K and V of
+ * its own finds those of the last layer of its kind in the stream. */
 static struct value *attention(struct graph *graph, const struct gemma_layer *layer,
                                struct value *x, struct gemma_stream *stream)
 {
@@ -94,6 +100,9 @@ static struct value *attention(struct graph *graph, const struct gemma_layer *la
     return project(graph, layer, out, PARAM_O);
 }
 
+/*
+ * down(gelu_tanh(gate x) * (up x)), [B, T, D] -> [B, T, F] -> [B, T, D]
+ */
 static struct value *mlp(struct graph *graph, const struct gemma_layer *layer,
                          struct value *x)
 {
@@ -111,6 +120,7 @@ static struct value *per_layer_input(struct graph *graph,
     return project(graph, layer, mixed, PARAM_PLE_OUT);
 }
 
+/* Norms stand before and behind each part, inside of the residual branch. */
 void gemma_layer_build(struct graph *graph, const struct gemma_layer *layer,
                        struct gemma_stream *stream)
 {

@@ -8,6 +8,8 @@
 /* Longest period tried; Gemma's is 5 or 6. */
 enum { MAX_PERIOD = 12 };
 
+/* Of kv_source only whether it is the layer's own matters: a sharing layer reads what
+ * the stream carries. */
 bool layer_groups_equal(const struct model_config *config, int a, int b)
 {
     const struct layer_config *x = &config->layer[a];
@@ -56,6 +58,7 @@ static bool find_runs(const struct model_config *config, struct layer_group *gro
     return true;
 }
 
+/* To beat the run of equal layers, a period has to cover more. */
 static struct layer_group find_group(const struct model_config *config, int first)
 {
     const int run = run_length(config, first, config->L - first);
@@ -75,6 +78,7 @@ static struct layer_group find_group(const struct model_config *config, int firs
     return best;
 }
 
+/* Groups never overlap and leave no layer out. */
 int layer_groups_find(const struct model_config *config, struct layer_group *groups)
 {
     int n_groups = 0;

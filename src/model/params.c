@@ -125,6 +125,7 @@ static void add_param(struct params *params, struct param_info *info,
     params->n_elements += param->n_elements;
 }
 
+/* Roles are in the order of the enum, which is the order of this table. */
 struct params *params_create(const struct model_config *config)
 {
     struct arena *arena = arena_create();
@@ -153,6 +154,7 @@ void params_destroy(struct params *params)
     }
 }
 
+/* Linear over some hundred rows, when graphs are built and files are opened. */
 int params_index(const struct params *params, enum param_role role, int layer)
 {
     for (int i = 0; i < params->n; i++) {
@@ -163,6 +165,7 @@ int params_index(const struct params *params, enum param_role role, int layer)
     return -1;
 }
 
+/* By the text-only name; names in files may begin otherwise (weights.c). */
 int params_find(const struct params *params, const char *name)
 {
     for (int i = 0; i < params->n; i++) {

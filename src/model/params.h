@@ -57,6 +57,7 @@ struct param_info {
     bool is_trainable_by_default; /* all but layer_scalar */
 };
 
+/* Owned by its arena: one destroy frees all. */
 struct params {
     const struct param_info *info; /* [n] */
     int n;

@@ -7,6 +7,8 @@
 #include "model/config.h"
 #include "model/params.h"
 
+/* The number depends on parameter and element alone, so that a row is the same whoever
+ * makes it and in whatever pieces. */
 void random_init_rows(const struct model_config *config, const struct params *params,
                       uint64_t seed, int param, int64_t first_row, int64_t n_rows,
                       float *target)

@@ -49,6 +49,7 @@ void weights_names_add(struct weights_names *names, const char *name)
     names->n++;
 }
 
+/* Shapes are compared as the table has them: outermost dimension first. */
 bool weights_check_tensor(const struct weights *weights, int param, const char *name,
                           int rank, const int64_t *dim, bool is_placed,
                           struct error *err)
@@ -160,7 +161,8 @@ static bool place_tensor(struct weights *weights, const struct safetensors *file
     return true;
 }
 
-/* Opens one more file and appends it to the shards. */
+/* Opens one more file and appends it to the shards. Files stay mapped until
+ * weights_close: nothing is read here but their headers. */
 static bool open_shard(struct weights *weights, const char *path, struct error *err)
 {
     struct safetensors *file = safetensors_open(path, err);
@@ -337,6 +339,7 @@ struct weights *weights_open_quietly(const char *path,
     return weights;
 }
 
+/* One line for all that was skipped, one for all that is unknown. */
 struct weights *weights_open(const char *path, const struct model_config *config,
                              const struct params *params, struct error *err)
 {
@@ -357,6 +360,7 @@ struct weights *weights_open(const char *path, const struct model_config *config
     return weights;
 }
 
+/* Also closes what was opened only in part. */
 void weights_close(struct weights *weights)
 {
     if (weights == NULL) {
@@ -391,6 +395,8 @@ static void read_quantised(const struct weights *weights,
     }
 }
 
+/* Pages of large ranges are given back at once: a model need not fit into memory
+ * twice. */
 bool weights_read(const struct weights *weights, int param, int64_t first_row,
                   int64_t n_rows, float *target, struct error *err)
 {

@@ -32,7 +32,8 @@ static const char *const names[PARAM_ROLE_COUNT] = {
     [PARAM_FINAL_NORM] = "output_norm.weight",
 };
 
-/* The parameter called `name` in a GGUF file, or -1. */
+/* The parameter called `name` in a GGUF file, or -1. A layer's tensor needs the
+ * "blk.N." in front, one of the model must not have it. */
 static int find_param(const struct params *params, const char *name)
 {
     int layer = -1;

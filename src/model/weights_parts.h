@@ -24,7 +24,7 @@ struct weights_names {
 };
 
 struct weights {
-    char *path;
+    char *path; /* as given; owned */
     const struct model_config *config;
     const struct params *params;
     struct weights_place *places; /* [params->n] */

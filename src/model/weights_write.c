@@ -60,6 +60,8 @@ static size_t find_dtype_value(const char *text, size_t at, size_t *length)
     return 0;
 }
 
+/* In place of parsing and writing: numbers, order and spacing of the file stay as they
+ * are. */
 char *weights_config_with_dtype(const char *text, enum dtype dtype)
 {
     struct str changed = {0};
@@ -172,6 +174,7 @@ static struct safetensors_entry *make_entries(const struct output_state *state,
     return entries;
 }
 
+/* The names are ours, though the struct has them const. */
 static void free_entries(struct safetensors_entry *entries, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -345,6 +348,8 @@ static const char *choose_prefix(const struct weights_output *output,
     return is_nested ? "model.language_model." : "model.";
 }
 
+/* The folder grows under path.partial; a crash leaves that behind, and the next try
+ * removes it. Whatever fails removes it as well. */
 bool weights_write_folder(const char *path, const struct weights_output *output,
                           struct error *err)
 {

@@ -8,6 +8,7 @@
 #include "data/loader.h"
 #include "train/step.h"
 
+/* One pass in file order: every run of an evaluation sees the same batches. */
 static struct loader_options loader_options(int32_t B, int32_t T, int32_t C,
                                             bool is_packed)
 {
@@ -29,6 +30,8 @@ int32_t evaluate_capacity(const struct records *records, int32_t B, int32_t T,
     return loader_measure(records, &options, 1, 0).target_capacity;
 }
 
+/* The mean over all targets, weighted: sums are added up in f64 and divided once, as in
+ * training. */
 bool evaluate_run(struct step *step, const struct records *records,
                   const struct evaluate_options *options,
                   struct evaluate_result *result, struct error *err)

@@ -11,6 +11,7 @@ double metrics_per_second(int64_t count, double ms)
     return ms > 0.0 ? (double)count * 1000.0 / ms : 0.0;
 }
 
+/* 17 digits give a double back exactly; rates and times need fewer. */
 static void print_number(const char *key, double value, int digits, struct str *out)
 {
     if (isfinite(value)) {
@@ -20,6 +21,7 @@ static void print_number(const char *key, double value, int digits, struct str *
     }
 }
 
+/* Keys are in a fixed order, so that lines can be compared as text. */
 void metrics_print(const struct metrics *metrics, struct str *out)
 {
     const double ms = metrics->step_ms;

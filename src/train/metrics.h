@@ -6,6 +6,7 @@
 
 #include "base/str.h"
 
+/* Times are of this process, by the monotonic clock. */
 struct metrics {
     int64_t step;     /* from 1 */
     double epoch;     /* epochs done after this step, a fraction */

@@ -23,6 +23,7 @@ struct tokenizer *model_source_tokenizer(const char *path, struct error *err)
     return tokenizer;
 }
 
+/* The config comes first: the others are checked against it. */
 bool model_source_open(struct model_source *source, const char *path,
                        bool needs_weights, bool needs_tokenizer, struct error *err)
 {
@@ -56,6 +57,7 @@ fail:
     return false;
 }
 
+/* In reverse; all of them take NULL. */
 void model_source_close(struct model_source *source)
 {
     tokenizer_destroy(source->tokenizer);

@@ -20,6 +20,7 @@ void progress_begin(struct progress *progress, FILE *file, const char *label,
                                   .started_ns = clock_now_ns()};
 }
 
+/* Full to the part that is done, rounded down. */
 static void draw_bar(const struct progress *progress, int64_t done)
 {
     const int64_t full =
@@ -31,6 +32,7 @@ static void draw_bar(const struct progress *progress, int64_t done)
     fputc(']', progress->file);
 }
 
+/* The first and the last call always write. */
 void progress_update(struct progress *progress, int64_t done, const char *text)
 {
     const int64_t now = clock_now_ns();
@@ -62,6 +64,8 @@ void progress_update(struct progress *progress, int64_t done, const char *text)
     fflush(progress->file);
 }
 
+/* A carriage return and "erase to the end": the line is gone, and the next update draws
+ * it again. */
 void progress_pause(struct progress *progress)
 {
     if (progress->has_line) {

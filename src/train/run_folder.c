@@ -30,6 +30,7 @@ static bool is_empty_folder(const char *path)
     return is_empty;
 }
 
+/* run.yaml is the first file of a run, so a run that was stopped early counts too. */
 static bool is_run(const char *path)
 {
     char *settings = file_join(path, "run.yaml");
@@ -38,6 +39,7 @@ static bool is_run(const char *path)
     return exists;
 }
 
+/* Only a run or an empty folder is ever replaced. */
 bool run_folder_check(const char *path, bool overwrites, struct error *err)
 {
     if (!file_exists(path) || is_empty_folder(path)) {
@@ -72,6 +74,7 @@ static FILE *open_lines(const char *folder, const char *name, struct error *err)
     return file;
 }
 
+/* All settings with their values now: the run can be repeated from this file alone. */
 static bool write_settings(const char *folder, const struct settings *settings,
                            struct error *err)
 {
@@ -84,6 +87,7 @@ static bool write_settings(const char *folder, const struct settings *settings,
     return done;
 }
 
+/* The log gets lines from here on; what was said before is on the terminal only. */
 bool run_folder_create(struct run_folder *folder, const struct settings *settings,
                        bool overwrites, struct error *err)
 {
@@ -116,6 +120,7 @@ fail:
     return false;
 }
 
+/* The log is let go before its file is closed. */
 void run_folder_close(struct run_folder *folder)
 {
     if (folder->log != NULL) {

@@ -17,6 +17,10 @@ static double progress(const struct schedule *schedule, int64_t step)
     return (double)(step - schedule->warmup_steps) / (double)length;
 }
 
+/*
+ * linear: lr - (lr - final) x    cosine: final + (lr - final) (1 + cos(pi x)) / 2
+ * with x from 0 at the end of the warm-up to 1 at the last step.
+ */
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {
     ASSERT(step >= 1);

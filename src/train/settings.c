@@ -78,6 +78,7 @@ const struct setting *settings_table(size_t *n)
     return table;
 }
 
+/* A search: the table is short, and keys are looked up once per run. */
 const struct setting *settings_find(const char *key)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
@@ -88,6 +89,7 @@ const struct setting *settings_find(const char *key)
     return NULL;
 }
 
+/* Some key begins with it and a dot. */
 bool settings_is_section(const char *key)
 {
     const size_t length = strlen(key);
@@ -105,6 +107,7 @@ static void *field_of(struct settings *settings, const struct setting *setting)
     return (char *)settings + setting->offset;
 }
 
+/* Default strings are literals; only what is assigned lives in the arena. */
 void settings_init(struct settings *settings)
 {
     *settings = (struct settings){.arena = arena_create()};
@@ -156,6 +159,7 @@ static int choice_index(const char *choices, const char *text)
     return -1;
 }
 
+/* The whole text is the number; strtoll sets errno where it does not fit. */
 static bool set_integer(const struct setting *setting, const char *text,
                         const char *where, int64_t *field, struct error *err)
 {
@@ -180,6 +184,7 @@ static bool set_integer(const struct setting *setting, const char *text,
     return true;
 }
 
+/* inf and nan are numbers to strtod, but no settings. */
 static bool set_number(const struct setting *setting, const char *text,
                        const char *where, double *field, struct error *err)
 {
@@ -197,6 +202,7 @@ static bool set_number(const struct setting *setting, const char *text,
     return true;
 }
 
+/* Some of the words of YAML 1.1, in lower case. */
 static bool set_switch(const struct setting *setting, const char *text,
                        const char *where, bool *field, struct error *err)
 {
@@ -214,6 +220,7 @@ static bool set_switch(const struct setting *setting, const char *text,
                      where, setting->key, text);
 }
 
+/* Lists come through settings_assign_list: a single value is none. */
 bool settings_assign(struct settings *settings, const struct setting *setting,
                      const char *text, const char *where, struct error *err)
 {
@@ -244,12 +251,14 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
     UNREACHABLE();
 }
 
+/* Only strings can be absent. */
 void settings_assign_none(struct settings *settings, const struct setting *setting)
 {
     ASSERT(setting->kind == SETTING_STRING);
     *(const char **)field_of(settings, setting) = NULL;
 }
 
+/* Copies: the caller's items may go. */
 void settings_assign_list(struct settings *settings, const struct setting *setting,
                           const char *const *items, size_t n)
 {
@@ -303,6 +312,7 @@ bool settings_read_environment(struct settings *settings, struct error *err)
     return done;
 }
 
+/* Through YAML, so that null, quotes and lists mean what they mean in a run file. */
 bool settings_set(struct settings *settings, const char *assignment, struct error *err)
 {
     const char *equals = strchr(assignment, '=');
@@ -317,6 +327,7 @@ bool settings_set(struct settings *settings, const char *assignment, struct erro
     return set_from_yaml(settings, key, equals + 1, "--set", err);
 }
 
+/* A section is worth a message of its own: its name is right, the place is not. */
 bool settings_unknown_key(const char *where, const char *key, struct error *err)
 {
     const char *keys[ARRAY_LENGTH(table)];
@@ -339,6 +350,7 @@ bool settings_unknown_key(const char *where, const char *key, struct error *err)
 
 /* ---- checks over several keys ---- */
 
+/* The template's own syntax is checked when it is parsed (data/template.c). */
 static bool check_instruction(const struct settings *settings, struct error *err)
 {
     if (settings->data.template_text == NULL || settings->data.response == NULL) {
@@ -351,6 +363,7 @@ static bool check_instruction(const struct settings *settings, struct error *err
     return true;
 }
 
+/* In the order in which a user would fill a run file. */
 bool settings_check(const struct settings *settings, struct error *err)
 {
     if (settings->model == NULL) {

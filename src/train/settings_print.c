@@ -37,6 +37,7 @@ static void print_quoted(const char *text, struct str *out)
     str_add_char(out, '"');
 }
 
+/* An unquoted null reads as absent, a quoted one as the word. */
 static void print_string(const char *text, struct str *out)
 {
     if (text == NULL) {
@@ -46,6 +47,7 @@ static void print_string(const char *text, struct str *out)
     }
 }
 
+/* In flow style, one line. */
 static void print_list(const struct string_list *list, struct str *out)
 {
     str_add_char(out, '[');
@@ -56,6 +58,7 @@ static void print_list(const struct string_list *list, struct str *out)
     str_add_char(out, ']');
 }
 
+/* %.17g gives every double back exactly. */
 static void print_value(const struct setting *setting, const void *field,
                         struct str *out)
 {
@@ -94,6 +97,8 @@ static size_t shared_sections(const char *a, const char *b)
     return shared;
 }
 
+/* Sections are opened as the table comes to them, which has keys of one section
+ * together. */
 void settings_print_yaml(const struct settings *settings, struct str *out)
 {
     size_t n = 0;
@@ -119,6 +124,7 @@ void settings_print_yaml(const struct settings *settings, struct str *out)
     }
 }
 
+/* For a Markdown table: the bars between choices are escaped. */
 static void print_range(const struct setting *setting, struct str *out)
 {
     if (setting->kind == SETTING_CHOICE) {
@@ -140,6 +146,7 @@ static void print_range(const struct setting *setting, struct str *out)
     }
 }
 
+/* Numbers as people write them here, %g. */
 void settings_print_summary(struct str *out)
 {
     size_t n = 0;

@@ -15,13 +15,14 @@
 
 enum { MAX_DEPTH = 8, MAX_FILE_BYTES = 1 << 20, MAX_ITEMS = 10000 };
 
+/* The parser, the event it is at, and what was found so far. */
 struct walk {
     struct settings *settings;
     yaml_parser_t parser;
     yaml_event_t event;
-    bool has_event;
-    const char *file;
-    bool *is_set; /* by row of the table */
+    bool has_event;   /* `event` has to be deleted */
+    const char *file; /* name for messages */
+    bool *is_set;     /* by row of the table */
     struct error *err;
 };
 
@@ -55,6 +56,7 @@ static bool next(struct walk *walk)
     return true;
 }
 
+/* libyaml ends scalars with a NUL. */
 static const char *scalar_text(const struct walk *walk)
 {
     return (const char *)walk->event.data.scalar.value;
@@ -127,7 +129,8 @@ static bool read_value(struct walk *walk, const struct setting *setting)
                            walk->err);
 }
 
-/* The current event begins a mapping whose keys start with `prefix`. */
+/* The current event begins a mapping whose keys start with `prefix`. Keys are built
+ * whole, section by section, so nested and dotted ones are the same. */
 static bool read_mapping(struct walk *walk, const char *prefix, int depth)
 {
     if (depth > MAX_DEPTH) {
@@ -201,6 +204,7 @@ static bool read_stream(struct walk *walk)
     return true;
 }
 
+/* The event outlives the walk where it failed: place() reads it for the message. */
 bool settings_read_text(struct settings *settings, const char *text, size_t length,
                         const char *where, struct error *err)
 {

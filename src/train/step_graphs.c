@@ -13,7 +13,10 @@
 #include "graph/verify.h"
 #include "model/gemma.h"
 
-/* A pass is done: its result must be well formed. Frees the graph before it. */
+/*
+ * A pass is done: its result must be well formed. Frees the graph before it. A graph
+ * that is not well formed is a mistake of the program, so it aborts with what is wrong.
+ */
 static struct graph *after_pass(struct graph *owned_before, struct graph *after)
 {
     struct error err;
@@ -97,6 +100,11 @@ static int add_gradients(struct graph *graph, const struct step_shape *shape,
     return n;
 }
 
+/*
+ * expand -> differentiate -> accumulate -> simplify -> recompute: repeats have no
+ * gradient rule, accumulation wants the gradients as their ops made them, and after
+ * recomputation no pass may merge what it has doubled.
+ */
 struct graph *step_graphs_grad(const struct mesh *mesh, const struct step_shape *shape)
 {
     struct graph *graph = build_loss(mesh, shape, true);
@@ -113,6 +121,7 @@ struct graph *step_graphs_grad(const struct mesh *mesh, const struct step_shape 
     return graph;
 }
 
+/* The same forward pass; the loss head makes no gradient. */
 struct graph *step_graphs_evaluate(const struct mesh *mesh,
                                    const struct step_shape *shape)
 {
@@ -176,6 +185,11 @@ static struct value *gradient_scale(struct graph *graph, struct value *inverse,
     return build_cast(graph, build_mul(graph, inverse, factor), DTYPE_F32);
 }
 
+/*
+ * norm = sqrt(sum of squares of all sums) * inverse
+ * The sums are of all targets; inverse makes the mean of them, in the norm and in the
+ * update alike. applied is false where loss or norm are not finite.
+ */
 struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad)
 {
     struct graph *graph = graph_create(mesh);

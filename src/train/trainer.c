@@ -47,6 +47,7 @@ struct trainer {
 
 /* ---- start ---- */
 
+/* A weights_read_fn over random_init, for runs that start from nothing. */
 static bool read_random(void *context, int param, int64_t first_row, int64_t n_rows,
                         float *target, struct error *err)
 {
@@ -57,6 +58,7 @@ static bool read_random(void *context, int param, int64_t first_row, int64_t n_r
     return true;
 }
 
+/* The lines that a log should begin with: enough to see what ran. */
 static void describe(const struct trainer *trainer)
 {
     const struct job *job = &trainer->job;
@@ -74,6 +76,7 @@ static void describe(const struct trainer *trainer)
              job->recomputes ? ", activations recomputed" : "");
 }
 
+/* The loader comes last: nothing after its thread has started can fail. */
 static bool start(struct trainer *trainer, struct error *err)
 {
     struct job *job = &trainer->job;
@@ -104,6 +107,7 @@ static bool start(struct trainer *trainer, struct error *err)
 
 /* ---- evaluation ---- */
 
+/* Evaluation keeps the training state as it is: it only runs another program. */
 static bool evaluate(struct trainer *trainer, double *loss, struct error *err)
 {
     const struct job *job = &trainer->job;
@@ -134,6 +138,7 @@ struct step_rows {
     int64_t n;
 };
 
+/* Counts all, keeps the first few. */
 static void note_rows(struct step_rows *seen, const struct batch *batch)
 {
     for (int32_t i = 0; i < batch->n_examples; i++, seen->n++) {
@@ -205,6 +210,7 @@ static bool note_skipped(struct trainer *trainer, const struct metrics *metrics,
     return true;
 }
 
+/* The rate is that of the step's number, whether or not earlier ones were skipped. */
 static bool update(struct trainer *trainer, struct metrics *metrics,
                    struct step_hyper *hyper, const struct step_rows *seen,
                    struct error *err)
@@ -237,6 +243,7 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
     return true;
 }
 
+/* The file is line buffered: a reader sees whole lines. */
 static void write_metrics(struct trainer *trainer, const struct metrics *metrics)
 {
     str_clear(&trainer->line);
@@ -248,6 +255,7 @@ static void write_metrics(struct trainer *trainer, const struct metrics *metrics
     progress_update(&trainer->progress, metrics->step, trainer->line.text);
 }
 
+/* Skipped steps count in time and tokens, not in the loss. */
 static void end_epoch(struct trainer *trainer)
 {
     const double seconds = clock_since_ms(trainer->epoch_started_ns) / 1000.0;
@@ -320,6 +328,7 @@ static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
 
 /* ---- end ---- */
 
+/* In the type of the source; its config and tokenizer come along. */
 static bool write_model(struct trainer *trainer, struct error *err)
 {
     const struct job *job = &trainer->job;
@@ -340,6 +349,7 @@ static bool write_model(struct trainer *trainer, struct error *err)
     return done;
 }
 
+/* The last lines of a run. */
 static void summarise(const struct trainer *trainer)
 {
     char duration[24];
@@ -360,6 +370,7 @@ static void summarise(const struct trainer *trainer)
     log_note("Run folder: %s (peak memory %s)", trainer->folder.path, peak);
 }
 
+/* The first evaluation, before any step, is what the last one is compared with. */
 static bool train(struct trainer *trainer, struct error *err)
 {
     trainer->started_ns = clock_now_ns();
@@ -383,6 +394,7 @@ static bool train(struct trainer *trainer, struct error *err)
     return true;
 }
 
+/* To standard output: it is what was asked for, not a log line. */
 static void print_profile(struct trainer *trainer)
 {
     str_clear(&trainer->line);
@@ -390,6 +402,8 @@ static void print_profile(struct trainer *trainer)
     fputs(str_text(&trainer->line), stdout);
 }
 
+/* The folder is made after everything else has been checked; all that is opened is
+ * closed at the end, in whatever state. */
 bool trainer_run(const struct settings *settings, const struct trainer_options *options,
                  struct error *err)
 {

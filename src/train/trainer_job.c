@@ -19,6 +19,7 @@ static const double MEMORY_SHARE = 0.8;
 
 /* ---- data ---- */
 
+/* What both data files have in common. */
 static struct records_options records_options(const struct job *job)
 {
     const struct settings *settings = job->settings;
@@ -35,6 +36,7 @@ static struct records_options records_options(const struct job *job)
     };
 }
 
+/* Says what was read, and what was cut or left out. */
 static bool read_records(struct job *job, const char *path, int64_t max_rows,
                          struct records *records, struct error *err)
 {
@@ -61,6 +63,7 @@ static bool read_records(struct job *job, const char *path, int64_t max_rows,
     return true;
 }
 
+/* Held-out rows are read only where something will look at them. */
 static bool open_data(struct job *job, struct error *err)
 {
     const struct settings *settings = job->settings;
@@ -81,6 +84,8 @@ static bool open_data(struct job *job, struct error *err)
 
 /* ---- which tensors are trained ---- */
 
+/* A tensor is frozen by any pattern that fits it. A frozen per-layer table stays in its
+ * file only if there is a file: random weights are made. */
 static bool choose_trained(struct job *job, struct error *err)
 {
     const struct params *params = job->source.params;
@@ -116,6 +121,7 @@ static bool choose_trained(struct job *job, struct error *err)
 
 /* ---- rows, steps, memory ---- */
 
+/* There is one rank, so rows per rank are rows. */
 static void choose_batch(struct job *job)
 {
     const struct settings *settings = job->settings;
@@ -126,6 +132,7 @@ static void choose_batch(struct job *job)
     job->batch_rows = rows == 0 ? 8 : (int32_t)rows;
 }
 
+/* n_ranks is 1: the loader deals out rows, and all are ours. */
 struct loader_options trainer_job_loading(const struct job *job)
 {
     const struct settings *settings = job->settings;
@@ -194,6 +201,7 @@ static size_t state_bytes(const struct job *job)
     return elements * sizeof(float);
 }
 
+/* Of the gradient program, the largest one; batches and results are small beside it. */
 static size_t plan_bytes(struct job *job)
 {
     const struct mesh mesh = mesh_single();
@@ -204,6 +212,7 @@ static size_t plan_bytes(struct job *job)
     return bytes + state_bytes(job);
 }
 
+/* A share is left to the system, to the data and to the files that are mapped. */
 static size_t memory_limit(const struct job *job)
 {
     if (job->settings->memory_limit > 0) {
@@ -224,6 +233,8 @@ static bool fits(struct job *job, int32_t micro_rows, bool recomputes)
     return job->plan_bytes <= memory_limit(job);
 }
 
+/* Fewer rows a pass are expected to cost less than recomputation, so all of them are
+ * tried first. Rows that the settings give are taken or refused as they are. */
 static bool choose_memory(struct job *job, struct error *err)
 {
     const struct settings *settings = job->settings;
@@ -255,6 +266,7 @@ static bool choose_memory(struct job *job, struct error *err)
         needed, (int)job->micro_rows, limit);
 }
 
+/* Cheap checks come first: data and settings fail before an engine starts threads. */
 bool trainer_job_open(struct job *job, const struct settings *settings,
                       const struct trainer_options *options, struct error *err)
 {
@@ -275,6 +287,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
     return job->engine != NULL && choose_memory(job, err);
 }
 
+/* Takes what open left, and a zeroed one. */
 void trainer_job_close(struct job *job)
 {
     backend_destroy(job->engine);
