@@ -24,7 +24,7 @@ struct bound {
 struct pass {
     struct bound bound;
     struct buffer *ids, *position, *first_key, *loss_rows, *targets, *weight, *ple_rows;
-    struct buffer *loss_sum, *token_loss;
+    struct buffer *loss_sum, *token_loss; /* outputs; token_loss of evaluation only */
     int64_t C;
 };
 
@@ -37,9 +37,9 @@ struct step {
     struct engine *engine;
     struct step_options options;
     struct step_source source;
-    struct pass grad;
-    struct pass evaluate;
-    struct bound update;
+    struct pass grad;           /* empty unless options.trains */
+    struct pass evaluate;       /* empty unless options.evaluates */
+    struct bound update;        /* empty unless options.trains */
     struct named_buffer *state; /* parameters, accumulators, moments, update's inputs */
     size_t n_state, state_capacity;
     struct buffer **parameters; /* [params->n]; NULL: stays in its file */
@@ -52,6 +52,7 @@ struct step {
 
 /* ---- buffers by name ---- */
 
+/* Linear, at creation only: running uses the bound lists. */
 static struct buffer *find_buffer(const struct step *step, const char *name)
 {
     for (size_t i = 0; i < step->n_state; i++) {
@@ -124,6 +125,7 @@ static bool bind(struct step *step, struct graph *owned_graph, const char *prefi
     return true;
 }
 
+/* Takes what bind left half done. */
 static void unbind(struct bound *bound)
 {
     backend_program_destroy(bound->program);
@@ -132,6 +134,7 @@ static void unbind(struct bound *bound)
     *bound = (struct bound){0};
 }
 
+/* NULL: this program has no such argument. */
 static struct buffer *prefixed(const struct step *step, const char *prefix,
                                const char *name)
 {
@@ -140,6 +143,7 @@ static struct buffer *prefixed(const struct step *step, const char *prefix,
     return find_buffer(step, full);
 }
 
+/* C comes along: the batches of a pass have as many entries of loss_rows. */
 static bool create_pass(struct step *step, struct graph *owned_graph,
                         const char *prefix, int64_t C, struct pass *pass,
                         struct error *err)
@@ -162,6 +166,8 @@ static bool create_pass(struct step *step, struct graph *owned_graph,
 
 /* ---- creation ---- */
 
+/* The update is built from the gradient graph before that one is handed over: compiling
+ * takes it. */
 static bool create_training(struct step *step, struct error *err)
 {
     const struct mesh mesh = mesh_single();
@@ -195,6 +201,8 @@ static bool create_evaluation(struct step *step, struct error *err)
     return create_pass(step, graph, "evaluate:", shape.C, &step->evaluate, err);
 }
 
+/* Parameters are looked up after both programs have made theirs; one that no program
+ * reads stays NULL. */
 struct step *step_create(struct engine *engine, const struct step_options *options,
                          const struct step_source *source, struct error *err)
 {
@@ -230,6 +238,7 @@ fail:
     return NULL;
 }
 
+/* Programs before the buffers that they are bound to. */
 void step_destroy(struct step *step)
 {
     if (step == NULL) {
@@ -270,6 +279,7 @@ static bool load_param(struct step *step, int param, struct error *err)
     return done;
 }
 
+/* A parameter without a buffer stays in its file. */
 bool step_load(struct step *step, struct error *err)
 {
     for (int i = 0; i < step->options.shape.params->n; i++) {
@@ -280,6 +290,7 @@ bool step_load(struct step *step, struct error *err)
     return true;
 }
 
+/* From the engine's memory in place where it can be read there. */
 bool step_read_param(void *context, int param, int64_t first_row, int64_t n_rows,
                      float *target, struct error *err)
 {
@@ -309,6 +320,7 @@ bool step_read_param(void *context, int param, int64_t first_row, int64_t n_rows
     return true;
 }
 
+/* Of the sum, not of the mean. */
 const float *step_gradient(struct step *step, int param)
 {
     char name[400];
@@ -339,11 +351,14 @@ static bool look_up_ple(struct step *step, const struct batch *batch, struct err
     return true;
 }
 
+/* NULL: the graph has no such input. */
 static bool upload_if(struct buffer *buffer, const void *host, struct error *err)
 {
     return buffer == NULL || backend_upload(buffer, 0, host, err);
 }
 
+/* Shapes are fixed when the program is compiled: a batch of another shape is a
+ * mistake. */
 static bool upload_batch(struct step *step, const struct pass *pass,
                          const struct batch *batch, struct error *err)
 {
@@ -363,11 +378,14 @@ static bool upload_batch(struct step *step, const struct pass *pass,
            upload_if(pass->weight, batch->weight, err);
 }
 
+/* One run of the program over its own arguments and outputs. */
 static bool execute(const struct bound *bound, struct error *err)
 {
     return backend_execute(bound->program, bound->arguments, bound->outputs, err);
 }
 
+/* keep is false for the first micro-batch of a step: its gradients are set, not added,
+ * so the sums never have to be cleared. */
 bool step_accumulate(struct step *step, const struct batch *batch, double *loss_sum,
                      struct error *err)
 {
@@ -382,6 +400,11 @@ bool step_accumulate(struct step *step, const struct batch *batch, double *loss_
     return true;
 }
 
+/*
+ * c1 = 1 - beta1^count, c2 = 1 - beta2^count
+ * in f64 and rounded once. A skipped step does not count: the next one has the same
+ * corrections.
+ */
 bool step_update(struct step *step, const struct step_hyper *hyper,
                  struct step_result *result, struct error *err)
 {
@@ -393,8 +416,12 @@ bool step_update(struct step *step, const struct step_hyper *hyper,
     values[ADAMW_BETA2] = (float)hyper->beta2;
     values[ADAMW_EPS] = (float)hyper->eps;
     values[ADAMW_DECAY] = (float)hyper->weight_decay;
-    values[ADAMW_BIAS_CORRECTION1] = (float)(1.0 - pow(hyper->beta1, count));
-    values[ADAMW_BIAS_CORRECTION2] = (float)(1.0 - pow(hyper->beta2, count));
+    /* From the betas as the kernel has them, so that the first step divides by exactly
+     * what it multiplied with. */
+    values[ADAMW_BIAS_CORRECTION1] =
+        (float)(1.0 - pow((double)values[ADAMW_BETA1], count));
+    values[ADAMW_BIAS_CORRECTION2] =
+        (float)(1.0 - pow((double)values[ADAMW_BETA2], count));
     const double inverse = 1.0 / hyper->weight_sum;
     unsigned char applied = 0;
     if (!backend_upload(step->hyper, 0, values, err) ||
@@ -428,6 +455,7 @@ bool step_evaluate(struct step *step, const struct batch *batch, double *loss_su
             backend_fetch(step->evaluate.token_loss, 0, token_loss, err));
 }
 
+/* Everything that lives between programs, batches and results too. */
 size_t step_state_bytes(const struct step *step)
 {
     size_t bytes = 0;
@@ -437,6 +465,7 @@ size_t step_state_bytes(const struct step *step)
     return bytes;
 }
 
+/* Programs run one after the other and may share: the largest counts. */
 size_t step_working_bytes(const struct step *step)
 {
     const struct program *programs[] = {
