@@ -33,13 +33,16 @@ enum {
 static const unsigned char type_bytes[GGUF_VALUE_TYPE_COUNT] = {1, 1, 2, 2, 4, 4, 4,
                                                                 1, 0, 0, 8, 8, 8};
 
+/* One message for every read that did not fit: what exactly is damaged cannot be
+ * known. */
 static bool cut_short(const struct gguf *file, const char *what, struct error *err)
 {
     return error_set(err, ERROR_DATA, "%s: cut short or damaged in %s", file->where,
                      what);
 }
 
-/* A length and that many bytes, borrowed; bytes is NULL when they are not there. */
+/* A length and that many bytes, borrowed; bytes is NULL when they are not there. The
+ * length is held against the file before it is narrowed to size_t. */
 static struct gguf_text read_text(struct cursor *cursor)
 {
     const uint64_t length = cursor_u64(cursor);
@@ -47,7 +50,8 @@ static struct gguf_text read_text(struct cursor *cursor)
     return (struct gguf_text){(const char *)bytes, bytes != NULL ? (size_t)length : 0};
 }
 
-/* A NUL-terminated copy, or NULL when it is not there, too long or holds a NUL. */
+/* A NUL-terminated copy, or NULL when it is not there, too long or holds a NUL.
+ * arena_alloc clears its memory, which ends the copy. */
 static const char *copy_text(struct gguf *file, struct gguf_text text, size_t most)
 {
     if (text.bytes == NULL || text.length > most ||
@@ -59,13 +63,16 @@ static const char *copy_text(struct gguf *file, struct gguf_text text, size_t mo
     return copy;
 }
 
-/* Keys and tensor names: short, without NUL. */
+/* Keys and tensor names: short, without NUL. NULL also where the cursor failed: both
+ * are a damaged file. */
 static const char *read_name(struct gguf *file, struct cursor *cursor)
 {
     return copy_text(file, read_text(cursor), MAX_NAME_BYTES);
 }
 
-/* One number or bool. A short cursor gives zeros; the caller asks cursor_ok once. */
+/* One number or bool. A short cursor gives zeros; the caller asks cursor_ok once.
+ * Narrow signed types are extended through their own type. A u64 of more than 63 bits
+ * becomes negative, which gguf_integer refuses. */
 static void read_single(struct cursor *cursor, struct gguf_value *value)
 {
     switch (value->type) {
@@ -107,7 +114,10 @@ static void read_single(struct cursor *cursor, struct gguf_value *value)
     UNREACHABLE(); /* handled by the caller */
 }
 
-/* Fills value->items from the cursor, which has them all unless the file is damaged. */
+/* Fills value->items from the cursor, which has them all unless the file is damaged.
+ * Texts stay in the file and only their places are noted; arrays of other types are
+ * passed over, since nothing asks for them. One item more is allocated, so that an
+ * empty array is not NULL. */
 static bool read_items(struct cursor *cursor, struct gguf_value *value,
                        struct error *err)
 {
@@ -135,7 +145,8 @@ static bool read_items(struct cursor *cursor, struct gguf_value *value,
     return true;
 }
 
-/* Item type, count, items. The count is held against the bytes that are left. */
+/* Item type, count, items. The count is held against the bytes that are left. Without
+ * that look a damaged count would ask for any amount of memory. */
 static bool read_array(const struct gguf *file, struct cursor *cursor,
                        struct gguf_value *value, struct error *err)
 {
@@ -160,7 +171,8 @@ static bool read_array(const struct gguf *file, struct cursor *cursor,
 }
 
 /* One key with its value. Text that is too long or holds a NUL is kept as NULL: an
- * error only for who asks for it. */
+ * error only for who asks for it. The cursor is asked once, at the end, as reads that
+ * do not fit give zeros. */
 static bool read_value(struct gguf *file, struct cursor *cursor,
                        struct gguf_value *value, struct error *err)
 {
@@ -186,7 +198,9 @@ static bool read_value(struct gguf *file, struct cursor *cursor,
     return cursor_ok(cursor) || cut_short(file, value->key, err);
 }
 
-/* The tensor's byte count; false when its shape is impossible. */
+/* The tensor's byte count; false when its shape is impossible. n_bytes = (product of ne
+ * / elements per block) * bytes per block. Rows are whole blocks, hence the look at
+ * ne[0]; sizes beyond 63 bits are negative here and fail as well. */
 static bool measure_tensor(struct gguf_tensor *tensor)
 {
     size_t n_elements = 1;
@@ -202,7 +216,8 @@ static bool measure_tensor(struct gguf_tensor *tensor)
                         &tensor->n_bytes);
 }
 
-/* Reads one info; *offset is where its data is, from the start of the data. */
+/* Reads one info; *offset is where its data is, from the start of the data. The type is
+ * checked before the shape, because the size of a block enters the byte count. */
 static bool read_tensor(struct gguf *file, struct cursor *cursor,
                         struct gguf_tensor *tensor, uint64_t *offset, struct error *err)
 {
@@ -240,7 +255,9 @@ static bool read_tensor(struct gguf *file, struct cursor *cursor,
     return true;
 }
 
-/* Sets tensor->bytes when its data lies inside the file, aligned. */
+/* Sets tensor->bytes when its data lies inside the file, aligned. Written as
+ * differences, which cannot wrap: data_begin is at most n_bytes, and offset is compared
+ * with what is left after it. */
 static bool place_tensor(const struct gguf *file, struct gguf_tensor *tensor,
                          size_t data_begin, uint64_t alignment, uint64_t offset,
                          struct error *err)
@@ -280,7 +297,9 @@ int gguf_compare_keys(const void *left, const void *right)
     return strcmp((*a)->key, (*b)->key);
 }
 
-/* Overlap and doubled names; leaves by_name sorted. */
+/* Overlap and doubled names; leaves by_name sorted. by_name serves for both sorts:
+ * first by place, where only neighbours can overlap, then by name, where equal names
+ * are neighbours. */
 static bool index_tensors(struct gguf *file, struct error *err)
 {
     const size_t n = file->n_tensors;
@@ -305,7 +324,8 @@ static bool index_tensors(struct gguf *file, struct error *err)
     return true;
 }
 
-/* All keys, then their order by name with a look for doubled ones. */
+/* All keys, then their order by name with a look for doubled ones. A key takes at least
+ * MIN_KEY_BYTES, so n cannot exceed what the file has room for. */
 static bool read_values(struct gguf *file, struct cursor *cursor, uint64_t n,
                         struct error *err)
 {
@@ -334,7 +354,8 @@ static bool read_values(struct gguf *file, struct cursor *cursor, uint64_t n,
     return true;
 }
 
-/* What tensor data is aligned to: 32 unless the file says otherwise. */
+/* What tensor data is aligned to: 32 unless the file says otherwise. The bound keeps
+ * rounding up from wrapping. */
 static bool read_alignment(const struct gguf *file, uint64_t *alignment,
                            struct error *err)
 {
@@ -353,7 +374,9 @@ static bool read_alignment(const struct gguf *file, uint64_t *alignment,
     return true;
 }
 
-/* All infos, then the places of the data, which begins at the next aligned byte. */
+/* All infos, then the places of the data, which begins at the next aligned byte.
+ * Offsets are kept beside the tensors until the end of the infos is known. n_tensors is
+ * set only when all are placed: until then gguf_find sees none. */
 static bool read_tensors(struct gguf *file, struct cursor *cursor, uint64_t n,
                          struct error *err)
 {
@@ -395,6 +418,8 @@ end:
     return done;
 }
 
+/* From the first allocation on one label is enough, as gguf_close takes a file that was
+ * filled in part. */
 struct gguf *gguf_view(const void *bytes, size_t length, const char *where,
                        struct error *err)
 {
@@ -430,6 +455,7 @@ fail:
     return NULL;
 }
 
+/* The map is handed over last, so that only one side ever closes it. */
 struct gguf *gguf_open(const char *path, struct error *err)
 {
     struct file_map map;

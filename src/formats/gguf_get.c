@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "formats/gguf_parts.h"
 
+/* In the order of enum gguf_value_type. */
 static const char *const type_names[GGUF_VALUE_TYPE_COUNT] = {
     "u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
     "bool", "string", "array", "u64", "i64", "f64",
@@ -24,6 +25,8 @@ const struct gguf_tensor *gguf_tensor_at(const struct gguf *file, size_t i)
     return &file->tensors[i];
 }
 
+/* The arrays hold pointers, so the key of the search is a pointer to a stand-in with
+ * only a name. */
 const struct gguf_tensor *gguf_find(const struct gguf *file, const char *name)
 {
     const struct gguf_tensor wanted = {.name = name};
@@ -34,6 +37,7 @@ const struct gguf_tensor *gguf_find(const struct gguf *file, const char *name)
     return found != NULL ? *found : NULL;
 }
 
+/* Borrowed bytes are not a map and are left alone. */
 void gguf_drop(const struct gguf *file, const struct gguf_tensor *tensor, size_t offset,
                size_t length)
 {
@@ -55,7 +59,7 @@ const char *gguf_key_at(const struct gguf *file, size_t i)
     return file->values[i].key;
 }
 
-/* NULL when the file has no such key. */
+/* NULL when the file has no such key. Searched as in gguf_find. */
 static const struct gguf_value *find_value(const struct gguf *file, const char *key)
 {
     const struct gguf_value wanted = {.key = key};
@@ -92,6 +96,8 @@ static bool wrong_type(const struct gguf *file, const struct gguf_value *value,
                      type_names[is_array ? value->item_type : value->type], expected);
 }
 
+/* Integers of all widths were widened when the file was read, so one field holds them;
+ * a u64 that does not fit is the only one that can be negative by mistake. */
 bool gguf_integer(const struct gguf *file, const char *key, int64_t *number,
                   struct error *err)
 {
@@ -109,6 +115,7 @@ bool gguf_integer(const struct gguf *file, const char *key, int64_t *number,
     return true;
 }
 
+/* Integers do not pass as floats: a writer that means a float writes one. */
 bool gguf_float(const struct gguf *file, const char *key, double *number,
                 struct error *err)
 {
@@ -123,6 +130,7 @@ bool gguf_float(const struct gguf *file, const char *key, double *number,
     return true;
 }
 
+/* Any byte but 0 counts as true. */
 bool gguf_bool(const struct gguf *file, const char *key, bool *flag, struct error *err)
 {
     const struct gguf_value *value = require(file, key, err);
@@ -136,6 +144,8 @@ bool gguf_bool(const struct gguf *file, const char *key, bool *flag, struct erro
     return true;
 }
 
+/* The type is right but the value NULL where the text held a NUL or was too long for a
+ * copy. */
 const char *gguf_string(const struct gguf *file, const char *key, struct error *err)
 {
     const struct gguf_value *value = require(file, key, err);
@@ -150,7 +160,8 @@ const char *gguf_string(const struct gguf *file, const char *key, struct error *
     return value->string;
 }
 
-/* The items of an array of this type, or NULL with a message. */
+/* The items of an array of this type, or NULL with a message. Never NULL for an empty
+ * array, as one item more is always allocated. */
 static const void *require_items(const struct gguf *file, const char *key,
                                  enum gguf_value_type item_type, size_t *n,
                                  struct error *err)

@@ -16,6 +16,7 @@
 
 #include "base/dtype.h"
 
+/* One row per type; sizes of the K types count their packed scales in. */
 static const struct quant_row {
     enum quant_type type;
     const char *name;
@@ -27,6 +28,8 @@ static const struct quant_row {
     {QUANT_Q6_K, "Q6_K", 256, 210},
 };
 
+/* Numbers are sparse, so the table is searched; that happens per tensor or per call,
+ * not per block. */
 static const struct quant_row *find_row(uint32_t number)
 {
     for (size_t i = 0; i < ARRAY_LENGTH(rows); i++) {
@@ -68,11 +71,13 @@ size_t quant_block_bytes(enum quant_type type)
     return row->bytes;
 }
 
+/* Two single bytes, as blocks have sizes of all kinds and so no alignment. */
 static float read_f16(const unsigned char *bytes)
 {
     return dtype_f32_from_f16((uint16_t)(bytes[0] | bytes[1] << 8));
 }
 
+/* block: d at 0, q[32] at 2. w[i] = d q[i]. */
 static void q8_0_block(const unsigned char *block, float *target)
 {
     const float d = read_f16(block);
@@ -81,6 +86,8 @@ static void q8_0_block(const unsigned char *block, float *target)
     }
 }
 
+/* block: d at 0, high bits at 2, low bits at 6. q[i] = low 4 bits | high bit << 4; byte
+ * i holds the low bits of values i and i + 16. w[i] = d (q[i] - 16). */
 static void q5_0_block(const unsigned char *block, float *target)
 {
     const float d = read_f16(block);
@@ -95,7 +102,9 @@ static void q5_0_block(const unsigned char *block, float *target)
     }
 }
 
-/* Scale and min of group i (of 8) from the 12 packed bytes. */
+/* Scale and min of group i (of 8) from the 12 packed bytes. The first four groups have
+ * their six bits in one byte; the others have four bits in bytes 8 .. 11 and the upper
+ * two in the spare bits of the first eight. */
 static void q4_k_group(const unsigned char *packed, int i, int *scale, int *min)
 {
     if (i < 4) {
@@ -107,7 +116,9 @@ static void q4_k_group(const unsigned char *packed, int i, int *scale, int *min)
     }
 }
 
-/* Groups 2k and 2k + 1 are the low and high halves of the same 32 bytes. */
+/* Groups 2k and 2k + 1 are the low and high halves of the same 32 bytes. block: d at 0,
+ * m at 2, packed scales at 4, quants at 16. w = (d scale) q - (m min), each product
+ * rounded before the difference. */
 static void q4_k_block(const unsigned char *block, float *target)
 {
     const float d = read_f16(block);
@@ -128,8 +139,9 @@ static void q4_k_block(const unsigned char *block, float *target)
     }
 }
 
-/* Two halves of 128 values; in each, value i = 32 part + j takes 4 bits of low byte
- * 32 (part mod 2) + j and 2 bits of high byte j. */
+/* Two halves of 128 values; in each, value i = 32 part + j takes 4 bits of low byte 32
+ * (part mod 2) + j and 2 bits of high byte j. block: low bits at 0, high bits at 128,
+ * scales at 192, d at 208. w = (d scale) (q - 32), one scale for 16 values. */
 static void q6_k_block(const unsigned char *block, float *target)
 {
     const float d = read_f16(block + 208);
@@ -148,6 +160,8 @@ static void q6_k_block(const unsigned char *block, float *target)
     }
 }
 
+/* The plain types are converted value by value, the others block by block. F32 is
+ * copied, as all machines that this runs on are little-endian. */
 void quant_to_f32(enum quant_type type, const unsigned char *bytes, float *target,
                   size_t n)
 {

@@ -21,7 +21,7 @@ enum quant_type {
     QUANT_BF16 = 30,
 };
 
-/* False when `number` is none of the types above. */
+/* The type with this number in a file; false when it is none of those above. */
 bool quant_type_from_number(uint32_t number, enum quant_type *type);
 
 const char *quant_name(enum quant_type type); /* "Q8_0" */

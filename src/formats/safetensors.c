@@ -37,8 +37,9 @@ static bool read_size(const json_t *value, uint64_t *size)
     return true;
 }
 
-/* The shape, and from it view->n_bytes. A zero anywhere makes the tensor empty,
- * however large the other sizes are. */
+/* The shape, and from it view->n_bytes. A zero anywhere makes the tensor empty, however
+ * large the other sizes are. n_bytes = bytes per element * product of the sizes; a
+ * tensor without sizes is one element. */
 static bool read_shape(const json_t *shape, struct tensor_view *view, const char *where,
                        struct error *err)
 {
@@ -71,7 +72,9 @@ static bool read_shape(const json_t *shape, struct tensor_view *view, const char
     return true;
 }
 
-/* Fills the view from its header entry; bytes are set when the range is known good. */
+/* Fills the view from its header entry; bytes are set when the range is known good.
+ * begin <= end <= data_bytes and end - begin = n_bytes together leave no way out of the
+ * file. */
 static bool read_entry(const struct safetensors *file, const char *name,
                        const json_t *entry, struct tensor_view *view, struct error *err)
 {
@@ -110,7 +113,8 @@ static bool read_entry(const struct safetensors *file, const char *name,
     return true;
 }
 
-/* Notes are strings only, by the format. */
+/* Notes are strings only, by the format. Readers elsewhere rely on it, so a file that
+ * breaks it is refused here, too. */
 static bool check_metadata(const struct safetensors *file, json_t *metadata,
                            struct error *err)
 {
@@ -129,8 +133,9 @@ static bool check_metadata(const struct safetensors *file, json_t *metadata,
     return true;
 }
 
-/* By address of the data, so that neighbours in the sorted table are neighbours in
- * the file. */
+/* By address of the data, so that neighbours in the sorted table are neighbours in the
+ * file. Names break the last ties, so that the order of the table depends on the file
+ * alone. */
 static int compare_places(const void *left, const void *right)
 {
     const struct tensor_view *a = left;
@@ -144,6 +149,7 @@ static int compare_places(const void *left, const void *right)
     return strcmp(a->name, b->name);
 }
 
+/* For by_name, whose elements are pointers. */
 static int compare_names(const void *left, const void *right)
 {
     const struct tensor_view *const *a = left;
@@ -151,7 +157,10 @@ static int compare_names(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
-/* Sorts by place and checks that the tensors cover the data exactly. */
+/* Sorts by place and checks that the tensors cover the data exactly. covered is where
+ * the tensors so far end; each one must begin right there. Overlap and holes are
+ * refused because they are ways to hide data or to make one tensor change with
+ * another. */
 static bool check_cover(const struct safetensors *file, struct error *err)
 {
     qsort(file->views, file->n, sizeof(file->views[0]), compare_places);
@@ -177,7 +186,8 @@ static bool check_cover(const struct safetensors *file, struct error *err)
     return true;
 }
 
-/* All entries, then their cover of the data, then the index by name. */
+/* All entries, then their cover of the data, then the index by name. Names are borrowed
+ * from the JSON object, which lives as long as the file. */
 static bool read_header(struct safetensors *file, struct error *err)
 {
     /* One more, so that the arrays exist when there are no tensors. */
@@ -211,6 +221,8 @@ static bool read_header(struct safetensors *file, struct error *err)
     return true;
 }
 
+/* From the first allocation on one label is enough, as safetensors_close takes a file
+ * that was filled in part. */
 struct safetensors *safetensors_view(const void *bytes, size_t length,
                                      const char *where, struct error *err)
 {
@@ -250,6 +262,7 @@ fail:
     return NULL;
 }
 
+/* The map is handed over last, so that only one side ever closes it. */
 struct safetensors *safetensors_open(const char *path, struct error *err)
 {
     struct file_map map;
@@ -289,6 +302,8 @@ const struct tensor_view *safetensors_at(const struct safetensors *file, size_t 
     return &file->views[i];
 }
 
+/* The key of the search is a pointer to a stand-in with only a name, since by_name
+ * holds pointers. */
 const struct tensor_view *safetensors_find(const struct safetensors *file,
                                            const char *name)
 {
@@ -299,12 +314,15 @@ const struct tensor_view *safetensors_find(const struct safetensors *file,
     return found != NULL ? *found : NULL;
 }
 
+/* jansson gives NULL for each step that is missing, and check_metadata made sure that
+ * values are strings. */
 const char *safetensors_metadata(const struct safetensors *file, const char *key)
 {
     const json_t *metadata = json_object_get(file->header, "__metadata__");
     return json_string_value(json_object_get(metadata, key));
 }
 
+/* Borrowed bytes are not a map and are left alone. */
 void safetensors_drop(const struct safetensors *file, const struct tensor_view *view,
                       size_t offset, size_t length)
 {

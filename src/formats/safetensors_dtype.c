@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+/* Types that the format knows and lathe does not (F8_E4M3, I16 and others) have no
+ * entry and cannot be read. */
 static const char *const names[DTYPE_COUNT] = {
     [DTYPE_F64] = "F64", [DTYPE_F32] = "F32", [DTYPE_BF16] = "BF16",
     [DTYPE_F16] = "F16", [DTYPE_I64] = "I64", [DTYPE_I32] = "I32",

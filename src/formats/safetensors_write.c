@@ -20,7 +20,8 @@ struct safetensors_writer {
     size_t left; /* bytes of data still to come */
 };
 
-/* Bytes of one entry; sizes of what is in memory already, so they fit. */
+/* Bytes of one entry; sizes of what is in memory already, so they fit. bytes = bytes
+ * per element * product of the sizes. */
 static size_t entry_bytes(const struct safetensors_entry *entry)
 {
     size_t bytes = dtype_bytes(entry->dtype);
@@ -31,7 +32,8 @@ static size_t entry_bytes(const struct safetensors_entry *entry)
     return bytes;
 }
 
-/* {"dtype", "shape", "data_offsets"} of a tensor whose data begins at `begin`. */
+/* {"dtype", "shape", "data_offsets"} of a tensor whose data begins at `begin`. Offsets
+ * count from the end of the header. */
 static json_t *entry_to_json(const struct safetensors_entry *entry, size_t begin)
 {
     json_t *shape = json_array();
@@ -44,7 +46,9 @@ static json_t *entry_to_json(const struct safetensors_entry *entry, size_t begin
                      (json_int_t)(begin + entry_bytes(entry)));
 }
 
-/* The header as text, padded; *data_bytes is what must follow. */
+/* The header as text, padded; *data_bytes is what must follow. "format": "pt" is what
+ * the Hugging Face library expects of files that it should open as PyTorch weights.
+ * jansson keeps the order of insertion, so equal entries give equal bytes. */
 static char *make_header(const struct safetensors_entry *entries, size_t n,
                          const struct safetensors_note *notes, size_t n_notes,
                          size_t *data_bytes)
@@ -86,6 +90,7 @@ safetensors_writer_open(const char *path, const struct safetensors_entry *entrie
     }
     size_t data_bytes;
     char *header = make_header(entries, n, notes, n_notes, &data_bytes);
+    /* The padded length, in front of the header and little-endian. */
     const uint64_t length = strlen(header);
     unsigned char prefix[8];
     for (int i = 0; i < 8; i++) {
@@ -104,6 +109,8 @@ safetensors_writer_open(const char *path, const struct safetensors_entry *entrie
     return writer;
 }
 
+/* Only the sum is kept count of: which bytes belong to which entry follows from their
+ * order. */
 bool safetensors_writer_add(struct safetensors_writer *writer, const void *bytes,
                             size_t n_bytes, struct error *err)
 {
@@ -112,6 +119,8 @@ bool safetensors_writer_add(struct safetensors_writer *writer, const void *bytes
     return file_writer_add(writer->file, bytes, n_bytes, err);
 }
 
+/* The file is written under another name and renamed, so a crash before this leaves no
+ * half file under `path`. */
 bool safetensors_writer_commit(struct safetensors_writer *owned_writer,
                                struct error *err)
 {

@@ -7,11 +7,15 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Not the product of dim: one of them may be 0 while the others are too large to
+ * multiply. */
 int64_t tensor_view_n_elements(const struct tensor_view *view)
 {
     return (int64_t)(view->n_bytes / dtype_bytes(view->dtype));
 }
 
+/* Conversion reads whole elements, which must be aligned in memory; the common file is
+ * aligned and takes the short way. */
 void tensor_view_to_f32(const struct tensor_view *view, int64_t first, int64_t n,
                         float *target)
 {
@@ -32,6 +36,8 @@ void tensor_view_to_f32(const struct tensor_view *view, int64_t first, int64_t n
     }
 }
 
+/* A size takes at most 19 digits and two separators, so from 70 there is room for one
+ * more and the bracket. */
 const char *tensor_view_format_shape(char buffer[100], int rank, const int64_t *dim)
 {
     int at = snprintf(buffer, 100, "[");
