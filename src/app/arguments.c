@@ -9,7 +9,8 @@
 #include "base/error.h"
 #include "base/str.h"
 
-/* The option that `text` names, up to an '='; NULL: none. */
+/* The option that `text` names, up to an '='; NULL: none. The whole name must be given:
+ * a prefix that is unique today may not be tomorrow, and scripts would break. */
 static const struct argument_option *find(const struct argument_option *options,
                                           const char *text)
 {
@@ -24,6 +25,8 @@ static const struct argument_option *find(const struct argument_option *options,
     return NULL;
 }
 
+/* An option that is not in the table; a misspelled one is named with the nearest that
+ * is. */
 static bool unknown(const struct argument_option *options, const char *text,
                     struct error *err)
 {
@@ -38,6 +41,8 @@ static bool unknown(const struct argument_option *options, const char *text,
                      nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
 }
 
+/* Puts a value where the table says: over the one before (text), or behind it (list).
+ * Values are borrowed from argv, which lives as long as the program. */
 static bool store(const struct argument_option *option, const char *value,
                   struct error *err)
 {
@@ -54,6 +59,9 @@ static bool store(const struct argument_option *option, const char *value,
     return true;
 }
 
+/* One walk from left to right: what begins with "-" is looked up until "--" comes, the
+ * rest is kept in order. A single "-" is no option. Targets are written as the walk
+ * goes, so after a failure they are not to be used. */
 bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
                      const struct argument_option *options, struct error *err)
 {
@@ -76,6 +84,8 @@ bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
         if (option == NULL) {
             return unknown(options, text, err);
         }
+        /* The value stands behind the first "=" or is the next argument, whatever that
+         * looks like. */
         const char *equals = strchr(text, '=');
         if (option->kind == ARGUMENT_SWITCH) {
             if (equals != NULL) {
@@ -95,6 +105,7 @@ bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
     return true;
 }
 
+/* Names and values in one column; a longer one pushes its text aside. */
 void arguments_print_help(const struct argument_option *options, struct str *out)
 {
     for (const struct argument_option *option = options; option->name != NULL;

@@ -1,9 +1,10 @@
 /*
- * arguments - the command line of one command: options from a table, the rest by position.
+ * arguments - the command line of one command: options from a table, the rest by
+ * position.
  *
  *     const struct argument_option options[] = {
  *         {"--set", "KEY=VALUE", ARGUMENT_LIST, &sets, "a setting, again for more"},
- *         {"--dry-run", NULL, ARGUMENT_SWITCH, &is_dry, "check everything, train nothing"},
+ *         {"--dry-run", NULL, ARGUMENT_SWITCH, &is_dry, "check everything"},
  *         {0}};
  *     if (!arguments_parse(&arguments, argc, argv, options, err)) ...
  *
@@ -44,8 +45,8 @@ struct arguments {
     int n;
 };
 
-/* argv[0 .. argc) without the command's name; the table ends with a NULL name. An unknown
- * option is an error with the nearest one. */
+/* argv[0 .. argc) without the command's name; the table ends with a NULL name. An
+ * unknown option is an error with the nearest one. */
 MUST_USE bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
                               const struct argument_option *options, struct error *err);
 

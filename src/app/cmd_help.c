@@ -4,9 +4,8 @@
 #include <stdio.h>
 
 #include "app/command.h"
-#include "base/error.h"
-#include "base/str.h"
 
+/* The list, in the order of the table. */
 static void print_commands(void)
 {
     printf("lathe fine-tunes Gemma models.\n\nusage: lathe COMMAND ...\n\n");
@@ -17,6 +16,8 @@ static void print_commands(void)
     printf("\n`lathe help COMMAND` or `lathe COMMAND --help` tells more.\n");
 }
 
+/* Each command prints its own help, since only it knows its options: it is run with
+ * --help, as from the command line. */
 bool cmd_help(const struct command *self, int argc, char *const *argv,
               struct error *err)
 {
@@ -27,15 +28,14 @@ bool cmd_help(const struct command *self, int argc, char *const *argv,
     }
     const struct command *command = command_find(argv[0]);
     if (command == NULL) {
-        return error_set(err, ERROR_USAGE,
-                         "there is no command %s; `lathe help` lists "
-                         "them",
-                         argv[0]);
+        return command_unknown(argv[0], err);
     }
+    /* help itself has no options; its help is the list. */
     if (command->run == cmd_help) {
         print_commands();
         return true;
     }
+    /* argv is an array of char * by tradition, hence a copy that may be written. */
     char *help[] = {(char[]){"--help"}};
     return command->run(command, 1, help, err);
 }

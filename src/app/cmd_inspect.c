@@ -14,27 +14,18 @@
 #include "formats/safetensors.h"
 #include "train/model_source.h"
 
-enum { MAX_METRICS_BYTES = 1 << 30 };
+enum { MAX_METRICS_BYTES = 1 << 30 }; /* about three million steps */
 
-/* "[262144, 640]" */
-static const char *format_dims(char buffer[96], int rank, const int64_t *dim)
-{
-    size_t used = (size_t)snprintf(buffer, 96, "[");
-    for (int i = 0; i < rank && used < 80; i++) {
-        used += (size_t)snprintf(buffer + used, 96 - used, "%s%lld", i == 0 ? "" : ", ",
-                                 (long long)dim[i]);
-    }
-    snprintf(buffer + used, 96 - used, "]");
-    return buffer;
-}
-
+/* One line in columns: name, element type, shape. */
 static void print_tensor(const char *name, const char *type, int rank,
                          const int64_t *dim)
 {
-    char dims[96];
-    printf("%-64s %-6s %s\n", name, type, format_dims(dims, rank, dim));
+    char shape[100];
+    printf("%-64s %-6s %s\n", name, type, tensor_view_format_shape(shape, rank, dim));
 }
 
+/* The tensors as they are in the file, in the order of their bytes, whether or not they
+ * make a model. */
 static bool inspect_safetensors(const char *path, struct error *err)
 {
     struct safetensors *file = safetensors_open(path, err);
@@ -54,6 +45,8 @@ static bool inspect_safetensors(const char *path, struct error *err)
     return true;
 }
 
+/* Facts that may differ from layer to layer; what most layers do not have is printed
+ * only where it is there. */
 static void print_layers(const struct model_config *config)
 {
     for (int i = 0; i < config->L; i++) {
@@ -72,6 +65,8 @@ static void print_layers(const struct model_config *config)
     }
 }
 
+/* From the config and the parameter table, which hold for both kinds of file; names are
+ * those of the Hugging Face layout, types those in the file. */
 static bool inspect_model(const char *path, struct error *err)
 {
     struct model_source source = {0};
@@ -101,6 +96,8 @@ static bool inspect_model(const char *path, struct error *err)
     return true;
 }
 
+/* What the model's view of a GGUF file does not show: how many tensors and keys it
+ * holds. */
 static bool inspect_gguf_keys(const char *path, struct error *err)
 {
     struct gguf *file = gguf_open(path, err);
@@ -112,7 +109,9 @@ static bool inspect_gguf_keys(const char *path, struct error *err)
     return true;
 }
 
-/* Steps and the last line of metrics.jsonl. */
+/* Steps and the last line of metrics.jsonl. Steps are counted by lines, one for each
+ * step. A file that is still being written may end in half a line, which counts and is
+ * shown as it is. */
 static bool inspect_run(const char *path, struct error *err)
 {
     char *metrics_path = file_join(path, "metrics.jsonl");
@@ -138,6 +137,9 @@ static bool inspect_run(const char *path, struct error *err)
     return true;
 }
 
+/* The kind is told by name and contents: .safetensors; a folder with run.yaml, which is
+ * a run; all else is a model. The run is asked before the model, because a run folder
+ * is none itself but holds one. */
 bool cmd_inspect(const struct command *command, int argc, char *const *argv,
                  struct error *err)
 {

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/arguments.h"
@@ -21,30 +22,34 @@
 #include "train/model_source.h"
 #include "train/step.h"
 
+/* What the command line gives; exactly one of text and tokens is set. */
 struct score_arguments {
     const char *text;
-    const char *tokens;
+    const char *tokens; /* path */
     bool is_json, is_per_token, wants_help;
 };
 
 /* The loss of one row of the input. */
 struct row_score {
-    double loss_sum, weight_sum;
+    double loss_sum, weight_sum; /* loss = loss_sum / weight_sum, in nats */
     int64_t n_targets;
     json_t *token_loss; /* array, or NULL */
 };
 
+/* One run of the command; close_score takes it at any stage. */
 struct score {
     const struct score_arguments *given;
     struct model_source source;
     struct records records;
     struct engine *engine;
     struct step *step;
-    bool *is_trainable; /* [params->n], all false */
-    struct row_score *rows;
-    int32_t T, C;
+    bool *is_trainable;     /* [params->n], all false */
+    struct row_score *rows; /* [records.n_rows], dropped rows too */
+    int32_t T, C;           /* tokens and targets of a batch, which is one row */
 };
 
+/* The text takes the way of a row of a file, so that it is encoded and checked by the
+ * same code. jansson refuses text that is not UTF-8. */
 static bool read_text(struct score *score, struct error *err)
 {
     json_t *row = json_pack("{s:s}", "text", score->given->text);
@@ -61,6 +66,8 @@ static bool read_text(struct score *score, struct error *err)
     return done;
 }
 
+/* All rows share one compiled program, so T is the longest of them, rounded up to a
+ * multiple of 16. */
 static bool read_input(struct score *score, struct error *err)
 {
     if (score->given->text != NULL) {
@@ -87,11 +94,14 @@ static bool read_input(struct score *score, struct error *err)
         return error_set(err, ERROR_DATA, "a row has %d tokens, the model goes to %lld",
                          (int)longest, (long long)score->source.config.max_positions);
     }
+    /* The capacity of a batch is the largest count of targets in any row. */
     score->T = (int32_t)base_round_up(longest, 16);
     score->C = evaluate_capacity(&score->records, 1, score->T, false);
     return true;
 }
 
+/* A step that trains nothing: no parameter is trainable, so there are no gradients and
+ * no moments, only the evaluation program. One rank, f32. */
 static bool create_step(struct score *score, struct error *err)
 {
     const struct mesh mesh = mesh_single();
@@ -119,7 +129,8 @@ static bool create_step(struct score *score, struct error *err)
     return score->step != NULL && step_load(score->step, err);
 }
 
-/* Batches hold one example each: its losses go to its source row. */
+/* Batches hold one example each: its losses go to its source row. Sums in f64, in the
+ * order of the targets. */
 static void take_batch(void *context, const struct batch *batch,
                        const float *token_loss)
 {
@@ -137,11 +148,15 @@ static void take_batch(void *context, const struct batch *batch,
     }
 }
 
+/* JSON has no NaN; the loss of a row without targets is one (0 / 0). */
 static json_t *number_or_null(double value)
 {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+/* Rows in the order of the input, also those without targets, so that callers can count
+ * on the index. Losses come
+ * from f32 arithmetic, which nine digits hold. */
 static void print_json(const struct score *score, const struct evaluate_result *result)
 {
     json_t *rows = json_array();
@@ -165,10 +180,15 @@ static void print_json(const struct score *score, const struct evaluate_result *
     json_decref(root);
 }
 
+/* Losses of rows only where there are several; those of tokens only if asked for. */
 static void print_text(const struct score *score, const struct evaluate_result *result)
 {
     for (int64_t i = 0; i < score->records.n_rows && score->records.n_rows > 1; i++) {
         const struct row_score *row = &score->rows[i];
+        if (row->n_targets == 0) {
+            printf("row %lld: no targets\n", (long long)i + 1);
+            continue;
+        }
         printf("row %lld: loss %.6f over %lld targets\n", (long long)i + 1,
                row->loss_sum / row->weight_sum, (long long)row->n_targets);
     }
@@ -183,6 +203,9 @@ static void print_text(const struct score *score, const struct evaluate_result *
            (long long)result->n_targets, exp(result->loss));
 }
 
+/* Results go out only when all rows are done: an error never follows half an answer.
+ * The rows are allocated only once their number is known; visit fills them while the
+ * batches go by. */
 static bool run(struct score *score, const char *model, struct error *err)
 {
     if (!model_source_open(&score->source, model, true, score->given->text != NULL,
@@ -210,6 +233,8 @@ static bool run(struct score *score, const char *model, struct error *err)
     return true;
 }
 
+/* The step goes before the engine that holds its arrays, records and model after both.
+ * Each part takes its zeroed state. */
 static void close_score(struct score *score)
 {
     for (int64_t i = 0; score->rows != NULL && i < score->records.n_rows; i++) {
@@ -223,6 +248,7 @@ static void close_score(struct score *score)
     model_source_close(&score->source);
 }
 
+/* With --json notes are kept off the terminal, where the two streams would mix. */
 bool cmd_score(const struct command *command, int argc, char *const *argv,
                struct error *err)
 {

@@ -8,6 +8,8 @@
 #include "base/str.h"
 #include "train/settings.h"
 
+/* Both forms are made from the table of settings (train/settings.def), so they cannot
+ * lag behind it. */
 bool cmd_settings(const struct command *command, int argc, char *const *argv,
                   struct error *err)
 {

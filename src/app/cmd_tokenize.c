@@ -15,6 +15,7 @@
 #include "text/tokenizer.h"
 #include "train/model_source.h"
 
+/* One line, which --decode reads back. */
 static void print_ids(const struct token_list *list)
 {
     for (size_t i = 0; i < list->n; i++) {
@@ -23,6 +24,7 @@ static void print_ids(const struct token_list *list)
     putchar('\n');
 }
 
+/* Ids of the text, with the tokens that the file puts around one unless --no-bos. */
 static void encode(const struct tokenizer *tokenizer, const char *text, size_t length,
                    bool adds_special)
 {
@@ -32,7 +34,9 @@ static void encode(const struct tokenizer *tokenizer, const char *text, size_t l
     token_list_deinit(&list);
 }
 
-/* Ids separated by spaces, commas or line ends. */
+/* Ids separated by spaces, commas or line ends. Brackets pass as separators too, so a
+ * JSON array can be pasted. strtol needs the look at errno, as it clips what does not
+ * fit a long. */
 static bool read_ids(const struct tokenizer *tokenizer, const char *text,
                      struct token_list *list, struct error *err)
 {
@@ -53,6 +57,8 @@ static bool read_ids(const struct tokenizer *tokenizer, const char *text,
     return true;
 }
 
+/* Special tokens are shown: who asks for the text of ids wants to see all of them.
+ * Bytes are written as they are, since they may hold NUL or broken UTF-8. */
 static bool decode(const struct tokenizer *tokenizer, const char *text,
                    struct error *err)
 {
@@ -69,6 +75,8 @@ static bool decode(const struct tokenizer *tokenizer, const char *text,
     return done;
 }
 
+/* The text is read before the tokenizer, whose reading takes longer: a wrong path is
+ * then told at once. TOKENIZER_MAX_BYTES is what the tokenizer takes. */
 bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
                   struct error *err)
 {

@@ -9,12 +9,16 @@
 #include "train/settings.h"
 #include "train/trainer.h"
 
+/* What the command line gives. */
 struct train_arguments {
     struct argument_list sets;
     struct trainer_options options;
     bool wants_help;
 };
 
+/* Later sources win: run file, environment, --set in the order given. Settings are
+ * checked as a whole at the end, since a later source may repair what an earlier one
+ * left inconsistent. */
 static bool read_settings(const char *run_file, const struct argument_list *sets,
                           struct settings *settings, struct error *err)
 {
@@ -30,6 +34,7 @@ static bool read_settings(const char *run_file, const struct argument_list *sets
     return settings_check(settings, err);
 }
 
+/* The settings live as long as the run, because the trainer borrows them. */
 bool cmd_train(const struct command *command, int argc, char *const *argv,
                struct error *err)
 {

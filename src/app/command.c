@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* In the order in which help shows them. A help text is more than the summary and is
+ * wrapped by hand, as it is printed as it stands. */
 static const struct command table[] = {
     {"train", "RUN.yaml [--set KEY=VALUE]... [--dry-run]",
      "fine-tune a model as a run file says",
@@ -38,11 +40,13 @@ static const struct command table[] = {
     {0},
 };
 
+/* The table itself: callers walk it to the entry without a name. */
 const struct command *command_table(void)
 {
     return table;
 }
 
+/* By comparing one after the other, as there are few. */
 const struct command *command_find(const char *name)
 {
     for (const struct command *command = table; command->name != NULL; command++) {
@@ -53,6 +57,23 @@ const struct command *command_find(const char *name)
     return NULL;
 }
 
+/* Names only those that are near: a suggestion far off would be worse than none. */
+bool command_unknown(const char *name, struct error *err)
+{
+    const char *names[ARRAY_LENGTH(table)];
+    size_t n = 0;
+    for (const struct command *command = table; command->name != NULL; command++) {
+        names[n++] = command->name;
+    }
+    const char *nearest = str_nearest(name, names, n);
+    return error_set(err, ERROR_USAGE, "there is no command %s%s%s%s", name,
+                     nearest == NULL ? "; `lathe help` lists them" : "; did you mean ",
+                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
+}
+
+/* The summary in the table begins with a small letter and has no full stop, as the list
+ * of commands shows it; here it stands as a sentence. It is built as one text and
+ * written at once. */
 void command_print_help(const struct command *command,
                         const struct argument_option *options)
 {
@@ -70,6 +91,7 @@ void command_print_help(const struct command *command,
     str_deinit(&out);
 }
 
+/* ERROR_USAGE is what makes the exit code 2. */
 bool command_usage_error(const struct command *command, const char *what,
                          struct error *err)
 {

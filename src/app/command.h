@@ -22,6 +22,9 @@ struct command {
 /* The command by name, or NULL. */
 const struct command *command_find(const char *name);
 
+/* An error for a name that is no command, with the nearest that is. Returns false. */
+bool command_unknown(const char *name, struct error *err);
+
 /* All of them, for help; the last has a NULL name. */
 const struct command *command_table(void);
 

@@ -1,28 +1,28 @@
 /*
  * lathe - the program: finds the command, runs it, prints its error once.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/str.h"
 
-static bool unknown_command(const char *name, struct error *err)
+/* Commands print without looking at each result: stdout remembers a write that failed,
+ * and a full disk may show only when the last buffer goes out. */
+static bool finish_output(struct error *err)
 {
-    const char *names[64];
-    size_t n = 0;
-    for (const struct command *command = command_table();
-         command->name != NULL && n < ARRAY_LENGTH(names); command++) {
-        names[n++] = command->name;
+    errno = 0;
+    const bool is_flushed = fflush(stdout) == 0;
+    if (!is_flushed || ferror(stdout)) {
+        return error_set_errno(err, errno != 0 ? errno : EIO, "standard output");
     }
-    const char *nearest = str_nearest(name, names, n);
-    return error_set(err, ERROR_USAGE, "there is no command %s%s%s%s", name,
-                     nearest == NULL ? "; `lathe help` lists them" : "; did you mean ",
-                     nearest == NULL ? "" : nearest, nearest == NULL ? "" : "?");
+    return true;
 }
 
+/* Without a command the list is printed. This is the one place that prints an error and
+ * turns its kind into an exit code. */
 int main(int argc, char **argv)
 {
     struct error err = {0};
@@ -31,10 +31,10 @@ int main(int argc, char **argv)
         name = "help";
     }
     const struct command *command = command_find(name);
-    const bool done = command == NULL ? unknown_command(name, &err)
+    const bool done = command == NULL ? command_unknown(name, &err)
                                       : command->run(command, argc > 1 ? argc - 2 : 0,
                                                      argv + 2, &err);
-    if (!done) {
+    if (!done || !finish_output(&err)) {
         log_error("%s", err.message);
         return error_exit_code(err.kind);
     }

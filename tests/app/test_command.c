@@ -41,11 +41,30 @@ static void wrong_use_ends_with_the_usage(void **state)
     assert_non_null(strstr(err.message, "usage: lathe train RUN.yaml"));
 }
 
+/* The program and its help say the same of a name that is no command. */
+static void an_unknown_name_gets_the_nearest(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_false(command_unknown("trian", &err));
+    assert_string_equal(err.message, "there is no command trian; did you mean train?");
+    assert_int_equal(error_exit_code(err.kind), 2);
+    assert_false(command_unknown("xyzzy", &err));
+    assert_string_equal(err.message,
+                        "there is no command xyzzy; `lathe help` lists them");
+    const struct command *help = command_find("help");
+    char name[] = "trian";
+    char *arguments[] = {name};
+    assert_false(help->run(help, 1, arguments, &err));
+    assert_string_equal(err.message, "there is no command trian; did you mean train?");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_command_is_found_and_described),
         cmocka_unit_test(wrong_use_ends_with_the_usage),
+        cmocka_unit_test(an_unknown_name_gets_the_nearest),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,15 @@ refused "a field that is no text" 3 "text.jsonl:1" $text
 refused "a template that does not end" 2 "template" $text --set 'data.template="Q: {question"'
 refused "no template" 2 "data.template is missing" $text --set 'data.template=null'
 
+# Rows without a target are told apart from a loss.
+printf '{"input_ids": [2, 3, 4]}\n{"input_ids": [2, 3], "labels": [-100, -100]}\n' >two.jsonl
+"$LATHE" score "$model" --tokens two.jsonl >scores.txt
+check "score of a row without targets" grep -qx "row 2: no targets" scores.txt
+
+# Output that cannot be written: 4.
+refused "a full disk behind the output" 4 "standard output: " \
+    sh -c '"$1" settings >/dev/full' sh "$LATHE"
+
 # Memory: 4.
 refused "a limit that cannot be kept" 4 "the run needs" $train --set memory_limit=1000000
 check "nothing was written" [ ! -e run ]
