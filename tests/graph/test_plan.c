@@ -236,6 +236,191 @@ static void no_two_live_values_overlap(void **state)
     }
 }
 
+/* ---- the smallest arena, by trying everything ---- */
+
+enum { MAX_BUFFERS = 8 };
+
+/* What the graph leaves no choice about: buffers as lifetimes, from liveness alone. */
+struct brute {
+    const struct graph *graph;
+    int buffer_of[256]; /* by value id, -1: the caller's memory */
+    int start[MAX_BUFFERS], end[MAX_BUFFERS];
+    size_t bytes[MAX_BUFFERS], offset[MAX_BUFFERS];
+    bool is_gone[MAX_BUFFERS], is_placed[MAX_BUFFERS];
+    int n;
+    size_t best;
+};
+
+/* The value whose memory this one is: operands of views and of overwriting nodes. */
+static const struct value *root_of(const struct value *value)
+{
+    for (;;) {
+        size_t offset;
+        const int alias = graph_node_alias(value->node, value->index);
+        if (alias >= 0) {
+            value = value->node->inputs[alias];
+        } else if (graph_node_is_view(value->node, &offset)) {
+            value = value->node->inputs[0];
+        } else {
+            return value;
+        }
+    }
+}
+
+static bool is_callers(const struct graph *graph, const struct value *root)
+{
+    if (root->node->op == OP_INPUT) {
+        return true;
+    }
+    for (int i = 0; i < graph->n_outputs; i++) {
+        if (root_of(graph->outputs[i].value) == root) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* False if there are too many buffers to try everything. */
+static bool find_buffers(struct brute *brute)
+{
+    const struct graph *graph = brute->graph;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct node *node = graph->nodes[i];
+        for (int k = 0; k < node->n_inputs; k++) {
+            const int buffer = brute->buffer_of[root_of(node->inputs[k])->id];
+            if (buffer >= 0) {
+                brute->end[buffer] = i;
+            }
+        }
+        const struct value *value = node->outputs[0];
+        brute->buffer_of[value->id] = -1;
+        if (root_of(value) != value || is_callers(graph, value)) {
+            continue;
+        }
+        if (brute->n == MAX_BUFFERS) {
+            return false;
+        }
+        brute->buffer_of[value->id] = brute->n;
+        brute->bytes[brute->n] = (type_bytes(&value->type) + 63) / 64 * 64;
+        brute->start[brute->n] = brute->end[brute->n] = i;
+        brute->n++;
+    }
+    return true;
+}
+
+static bool rests_at(const struct brute *b, int item, size_t offset)
+{
+    for (int j = 0; j < b->n; j++) {
+        if (b->is_placed[j] && b->start[j] <= b->end[item] &&
+            b->start[item] <= b->end[j] && offset < b->offset[j] + b->bytes[j] &&
+            b->offset[j] < offset + b->bytes[item]) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is alive at the worst moment: nothing smaller is possible. */
+static size_t alive_at_most(const struct brute *b)
+{
+    size_t most = 0;
+    for (int t = 0; t < b->graph->n_nodes; t++) {
+        size_t sum = 0;
+        for (int i = 0; i < b->n; i++) {
+            sum +=
+                !b->is_gone[i] && b->start[i] <= t && t <= b->end[i] ? b->bytes[i] : 0;
+        }
+        most = sum > most ? sum : most;
+    }
+    return most;
+}
+
+/* Places what is left, each on the floor or on something placed. */
+static void place_rest(struct brute *b, int n_left, size_t size, size_t bound)
+{
+    if (size >= b->best || bound >= b->best) {
+        return;
+    }
+    if (n_left == 0) {
+        b->best = size;
+        return;
+    }
+    for (int i = 0; i < b->n; i++) {
+        for (int on = -1; on < b->n && !b->is_placed[i] && !b->is_gone[i]; on++) {
+            if (on >= 0 && !b->is_placed[on]) {
+                continue;
+            }
+            const size_t offset = on < 0 ? 0 : b->offset[on] + b->bytes[on];
+            if (rests_at(b, i, offset)) {
+                const size_t end = offset + b->bytes[i];
+                b->is_placed[i] = true;
+                b->offset[i] = offset;
+                place_rest(b, n_left - 1, end > size ? end : size, bound);
+                b->is_placed[i] = false;
+            }
+        }
+    }
+}
+
+/* Tries every node with and without each lawful in-place result, then every placement.
+ * A buffer taken over lives on as the one that was there first. */
+static void try_in_place(struct brute *b, int position)
+{
+    if (position == b->graph->n_nodes) {
+        int n_left = 0;
+        for (int i = 0; i < b->n; i++) {
+            n_left += !b->is_gone[i];
+        }
+        place_rest(b, n_left, 0, alive_at_most(b));
+        return;
+    }
+    try_in_place(b, position + 1);
+    const struct node *node = b->graph->nodes[position];
+    const int result = b->buffer_of[node->outputs[0]->id];
+    for (int k = 0; result >= 0 && k < node->n_inputs; k++) {
+        const struct value *root = root_of(node->inputs[k]);
+        const int operand = b->buffer_of[root->id];
+        if (!graph_node_may_reuse(node, k) || operand < 0 || b->is_gone[operand] ||
+            b->end[operand] != position ||
+            type_bytes(&root->type) != type_bytes(&node->outputs[0]->type)) {
+            continue;
+        }
+        b->end[operand] = b->end[result];
+        b->is_gone[result] = true;
+        const int old = b->buffer_of[node->outputs[0]->id];
+        b->buffer_of[node->outputs[0]->id] = operand;
+        try_in_place(b, position + 1);
+        b->buffer_of[node->outputs[0]->id] = old;
+        b->is_gone[result] = false;
+        b->end[operand] = position;
+    }
+}
+
+static void small_graphs_are_near_the_optimum(void **state)
+{
+    (void)state;
+    int n_tried = 0;
+    for (uint64_t seed = 0; seed < 400 && n_tried < 120; seed++) {
+        const struct random_graph_options options = {.n_nodes = 4 + (int)(seed % 4)};
+        struct graph *graph = random_graph_create(seed, &options);
+        struct graph *ordered = rewrite_order(graph);
+        struct brute brute = {.graph = ordered, .best = SIZE_MAX};
+        if (ordered->n_values < 256 && find_buffers(&brute)) {
+            try_in_place(&brute, 0);
+            struct plan *plan = plan_create(ordered, NULL, NULL);
+            if (plan->arena_bytes * 100 > brute.best * 115) {
+                fail_msg("seed %d: %zu bytes, %zu are enough", (int)seed,
+                         plan->arena_bytes, brute.best);
+            }
+            plan_destroy(plan);
+            n_tried++;
+        }
+        graph_destroy(ordered);
+        graph_destroy(graph);
+    }
+    assert_true(n_tried >= 60);
+}
+
 static void chains_run_in_place(void **state)
 {
     (void)state;
@@ -261,6 +446,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(no_two_live_values_overlap),
+        cmocka_unit_test(small_graphs_are_near_the_optimum),
         cmocka_unit_test(chains_run_in_place),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
