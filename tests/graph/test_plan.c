@@ -2,7 +2,7 @@
  * The plan, checked by a shadow memory: every node writes its name where its result is
  * said to live and must find the names of its operands where they are said to live.
  * Overlaps of live values, unlawful in-place results, lost versions and overwritten
- * arguments all show as a wrong name. (D3)
+ * arguments all show as a wrong name.
  */
 #include <setjmp.h>
 #include <stdarg.h>

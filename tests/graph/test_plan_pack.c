@@ -1,6 +1,6 @@
 /*
  * Offsets: no overlap, never below what is alive at once, exact for few buffers (against a
- * search of its own), and near the bound for many. (D3)
+ * search of its own), and near the bound for many.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /*
  * Order: readers before what overwrites them, copies only where no order helps, late and
- * early nodes, and the same values whatever the order was. (D3)
+ * early nodes, and the same values whatever the order was.
  */
 #include <setjmp.h>
 #include <stdarg.h>
