@@ -10,11 +10,13 @@
 
 #include "base/mem.h"
 
+/* In the order of the lines, so that the same graph always gives the same text. */
 const char *emit_number(struct emit *emit)
 {
     return arena_printf(emit->arena, "%%%d", emit->n_numbers++);
 }
 
+/* Two spaces a step, as the reference printer does; only for readers. */
 static void indent(struct emit *emit)
 {
     for (int i = 0; i < emit->depth; i++) {
@@ -22,6 +24,9 @@ static void indent(struct emit *emit)
     }
 }
 
+/* A line mostly fits a small buffer. Where it does not, the arguments are walked a
+ * second time, hence the copy. */
+PRINTF_LIKE(2, 0)
 static void add_formatted(struct emit *emit, const char *format, va_list args)
 {
     char small[512];
@@ -40,6 +45,7 @@ static void add_formatted(struct emit *emit, const char *format, va_list args)
     va_end(again);
 }
 
+/* Quotes and backslashes in names are escaped. */
 const char *emit_location(struct emit *emit)
 {
     struct str text = {0};
@@ -56,6 +62,9 @@ const char *emit_location(struct emit *emit)
     return location;
 }
 
+/* The number is taken before the text is made, but after the caller's operands were:
+ * arguments of a call are complete before it begins. So operands always have lower
+ * numbers. */
 const char *emit_line(struct emit *emit, const char *format, ...)
 {
     const char *name = emit_number(emit);
@@ -79,11 +88,13 @@ void emit_raw(struct emit *emit, const char *format, ...)
     str_add_char(emit->out, '\n');
 }
 
+/* names[] is by value id, so that later nodes find their operands without a search. */
 void emit_bind(struct emit *emit, int index, const char *name)
 {
     emit->names[emit->node->outputs[index]->id] = name;
 }
 
+/* The order of the nodes is topological, so the name is there. */
 const char *emit_operand(const struct emit *emit, int i)
 {
     const char *name = emit->names[emit->node->inputs[i]->id];
@@ -101,6 +112,7 @@ const struct type *emit_result_type(const struct emit *emit)
     return &emit->node->outputs[0]->type;
 }
 
+/* In StableHLO a signless integer is signed unless it says "ui"; bool is i1. */
 const char *emit_element(enum dtype dtype)
 {
     switch (dtype) {
@@ -128,6 +140,8 @@ const char *emit_element(enum dtype dtype)
     UNREACHABLE();
 }
 
+/* Dimensions come in front of the element type, each with an "x" behind it: tensor<f32>
+ * is a scalar. */
 const char *emit_shape(struct emit *emit, enum dtype dtype, const struct shape *shape)
 {
     struct str text = {0};
@@ -144,6 +158,13 @@ const char *emit_shape(struct emit *emit, enum dtype dtype, const struct shape *
 const char *emit_type(struct emit *emit, const struct type *type)
 {
     return emit_shape(emit, type->dtype, &type->shape);
+}
+
+const char *emit_arrow(struct emit *emit)
+{
+    return arena_printf(emit->arena, "(%s) -> %s",
+                        emit_type(emit, emit_operand_type(emit, 0)),
+                        emit_type(emit, emit_result_type(emit)));
 }
 
 struct shape emit_scalar_shape(void)
@@ -170,6 +191,7 @@ const char *emit_list(struct emit *emit, const int64_t *items, int n)
     return result;
 }
 
+/* Attributes hold axes as int, shapes are int64_t; one function writes both. */
 const char *emit_int_list(struct emit *emit, const int *items, int n)
 {
     int64_t wide[SHAPE_MAX_RANK];
@@ -180,7 +202,8 @@ const char *emit_int_list(struct emit *emit, const int *items, int n)
     return emit_list(emit, wide, n);
 }
 
-/* The bits of a float in hexadecimal: the only spelling of infinities and NaN. */
+/* The bits of a float in hexadecimal: the only spelling of infinities and NaN. Also of
+ * bf16 and f16, which thus need no decimal digits that round back. */
 static const char *literal_bits(struct emit *emit, enum dtype dtype, double value)
 {
     const float single = (float)value;
@@ -199,6 +222,8 @@ static const char *literal_bits(struct emit *emit, enum dtype dtype, double valu
     return arena_printf(emit->arena, "0x%04X", (unsigned)bits);
 }
 
+/* Nine digits identify every f32 and 17 every f64 ("%.8e", "%.16e"), so the text loses
+ * nothing. */
 const char *emit_literal(struct emit *emit, enum dtype dtype, double value)
 {
     if (dtype == DTYPE_BOOL) {
@@ -207,7 +232,8 @@ const char *emit_literal(struct emit *emit, enum dtype dtype, double value)
     if (!dtype_is_float(dtype)) {
         return arena_printf(emit->arena, "%lld", (long long)value);
     }
-    /* What the CPU kernel makes of it: rounded once, to f32 first for the short types. */
+    /* What the CPU kernel makes of it: rounded once, to f32 first for the short
+     * types. */
     const double rounded = dtype == DTYPE_F64 ? value : (double)(float)value;
     if (!isfinite(rounded) || dtype == DTYPE_BF16 || dtype == DTYPE_F16) {
         return literal_bits(emit, dtype, value);
@@ -215,6 +241,7 @@ const char *emit_literal(struct emit *emit, enum dtype dtype, double value)
     return arena_printf(emit->arena, "%.*e", dtype == DTYPE_F64 ? 16 : 8, rounded);
 }
 
+/* One value for all elements ("splat"), which XLA keeps as one. */
 const char *emit_constant(struct emit *emit, enum dtype dtype,
                           const struct shape *shape, double value)
 {
@@ -228,6 +255,7 @@ const char *emit_scalar(struct emit *emit, enum dtype dtype, double value)
     return emit_constant(emit, dtype, &shape, value);
 }
 
+/* A conversion to the same type gives no line. */
 const char *emit_convert(struct emit *emit, const char *x, const struct shape *shape,
                          enum dtype from, enum dtype to)
 {
@@ -238,6 +266,7 @@ const char *emit_convert(struct emit *emit, const char *x, const struct shape *s
                      emit_shape(emit, from, shape), emit_shape(emit, to, shape));
 }
 
+/* No dimension of the scalar is mapped to one of the result, hence the empty list. */
 const char *emit_fill(struct emit *emit, const char *scalar, enum dtype dtype,
                       const struct shape *shape)
 {
@@ -246,6 +275,7 @@ const char *emit_fill(struct emit *emit, const char *scalar, enum dtype dtype,
                      emit_shape(emit, dtype, shape));
 }
 
+/* StableHLO has no implicit broadcast; the graph allows a scalar beside any shape. */
 const char *emit_stretched(struct emit *emit, int i, const struct shape *shape)
 {
     const struct type *type = emit_operand_type(emit, i);
@@ -262,6 +292,8 @@ const char *emit_binary(struct emit *emit, const char *op, const char *a, const 
     return emit_line(emit, "%s %s, %s : %s", op, a, b, emit_shape(emit, dtype, shape));
 }
 
+/* What differs by rank must not be text, as one module serves all ranks: the table
+ * holds every rank's number, and the replica looks up its own. */
 const char *emit_rank_table(struct emit *emit, const int64_t *by_rank)
 {
     const int n = mesh_n_ranks(emit->mesh);
@@ -276,7 +308,9 @@ const char *emit_rank_table(struct emit *emit, const int64_t *by_rank)
                      entry);
 }
 
-/* ", %5, %0" and ", tensor<i32>, tensor<i32>": start along one axis, zero elsewhere. */
+/* ", %5, %0" and ", tensor<i32>, tensor<i32>": start along one axis, zero elsewhere. A
+ * start must be given for every dimension. Only one zero is written, and none where
+ * there is just one dimension. */
 static void starts_at(struct emit *emit, const char *start, int axis, int rank,
                       struct str *starts, struct str *types)
 {
@@ -287,6 +321,7 @@ static void starts_at(struct emit *emit, const char *start, int axis, int rank,
     }
 }
 
+/* XLA clamps a start that is too large, as the CPU kernel does. */
 const char *emit_slice_at(struct emit *emit, const char *x, const struct type *type,
                           const char *start, int axis, int64_t size)
 {
@@ -305,6 +340,8 @@ const char *emit_slice_at(struct emit *emit, const char *x, const struct type *t
     return name;
 }
 
+/* The whole of x with a part of it replaced; XLA works in place where x is not needed
+ * again. */
 const char *emit_update_at(struct emit *emit, const char *x, const struct type *type,
                            const char *part, const struct type *part_type,
                            const char *start, int axis)
@@ -321,6 +358,8 @@ const char *emit_update_at(struct emit *emit, const char *x, const struct type *
     return name;
 }
 
+/* The number of the op is taken before those inside its region, as it stands on an
+ * earlier line. */
 const char *emit_begin_region(struct emit *emit, const char *format, ...)
 {
     const char *name = emit_number(emit);
@@ -334,6 +373,7 @@ const char *emit_begin_region(struct emit *emit, const char *format, ...)
     return name;
 }
 
+/* The location stands here, at the end of the op. */
 void emit_end_region(struct emit *emit, const char *format, ...)
 {
     indent(emit);
@@ -344,6 +384,8 @@ void emit_end_region(struct emit *emit, const char *format, ...)
     str_printf(emit->out, " %s\n", emit_location(emit));
 }
 
+/* The two arguments of the block are scalars of the summed type, whatever the shapes
+ * outside. */
 void emit_region(struct emit *emit, const char *op, enum dtype dtype)
 {
     const char *type = emit_scalar_type(emit, dtype);

@@ -1,8 +1,8 @@
 /*
  * emit - what the emitters of single ops share: numbering, types, lines, helpers.
  *
- * Every line defines %N with a new number; numbers run through the whole module, bodies of
- * loops included. Texts (names, types) live in the module's arena.
+ * Every line defines %N with a new number; numbers run through the whole module, bodies
+ * of loops included. Texts (names, types) live in the module's arena.
  */
 #ifndef BACKEND_XLA_EMIT_H
 #define BACKEND_XLA_EMIT_H
@@ -58,6 +58,9 @@ const char *emit_shape(struct emit *emit, enum dtype dtype, const struct shape *
 const char *emit_scalar_type(struct emit *emit, enum dtype dtype);
 const char *emit_element(enum dtype dtype); /* "f32", "i1" */
 
+/* "(tensor<4xf32>) -> tensor<4xi32>": from operand 0 to output 0. */
+const char *emit_arrow(struct emit *emit);
+
 /* "[1, 0, 2]" */
 const char *emit_list(struct emit *emit, const int64_t *items, int n);
 const char *emit_int_list(struct emit *emit, const int *items, int n);
@@ -97,9 +100,9 @@ const char *emit_update_at(struct emit *emit, const char *x, const struct type *
                            const char *start, int axis);
 
 /*
- * An op with a region over scalars: emit_begin_region writes "%N = TEXT" and returns "%N",
- * emit_region what adds (or takes the larger of) two scalars, emit_end_region TEXT and
- * the location.
+ * An op with a region over scalars: emit_begin_region writes "%N = TEXT" and returns
+ * "%N", emit_region what adds (or takes the larger of) two scalars, emit_end_region
+ * TEXT and the location.
  */
 PRINTF_LIKE(2, 3)
 const char *emit_begin_region(struct emit *emit, const char *format, ...);

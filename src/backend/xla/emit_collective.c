@@ -1,12 +1,15 @@
 /*
- * emit_collective - exchanges between the ranks of one mesh axis. Every collective lists
- * all groups of its axis; within a group, ranks stand in order of their coordinate.
+ * emit_collective - exchanges between the ranks of one mesh axis. Every collective
+ * lists all groups of its axis; within a group, ranks stand in order of their
+ * coordinate.
  */
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
 #include "base/mem.h"
 
-/* "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>" */
+/* "dense<[[0, 1], [2, 3]]> : tensor<2x2xi64>" Each group is found at its member with
+ * coordinate 0, so every group appears once; in order of rank, which makes the text the
+ * same on every machine. */
 static const char *groups_of(struct emit *emit, enum mesh_axis axis)
 {
     const struct mesh *mesh = emit->mesh;
@@ -33,13 +36,8 @@ static const char *groups_of(struct emit *emit, enum mesh_axis axis)
     return groups;
 }
 
-static const char *arrow(struct emit *emit)
-{
-    return arena_printf(emit->arena, "(%s) -> %s",
-                        emit_type(emit, emit_operand_type(emit, 0)),
-                        emit_type(emit, emit_result_type(emit)));
-}
-
+/* Operands are joined along the axis in the order of the group, the order of the blocks
+ * of a split dimension. */
 void emit_op_all_gather(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -48,9 +46,11 @@ void emit_op_all_gather(struct emit *emit)
                         "\"stablehlo.all_gather\"(%s) <{all_gather_dim = %d : i64, "
                         "replica_groups = %s}> : %s",
                         emit_operand(emit, 0), attributes->axis,
-                        groups_of(emit, attributes->mesh_axis), arrow(emit)));
+                        groups_of(emit, attributes->mesh_axis), emit_arrow(emit)));
 }
 
+/* The op sums and leaves each rank the block of its place in the group. Sums run in the
+ * operand's dtype, in XLA's order: bits may differ from the CPU engine. */
 void emit_op_reduce_scatter(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -61,10 +61,11 @@ void emit_op_reduce_scatter(struct emit *emit)
         emit_operand(emit, 0), attributes->axis,
         groups_of(emit, attributes->mesh_axis));
     emit_region(emit, "stablehlo.add", emit_result_type(emit)->dtype);
-    emit_end_region(emit, "}) : %s", arrow(emit));
+    emit_end_region(emit, "}) : %s", emit_arrow(emit));
     emit_bind(emit, 0, result);
 }
 
+/* Sum or largest, as the attribute says. */
 void emit_op_all_reduce(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -74,10 +75,13 @@ void emit_op_all_reduce(struct emit *emit)
     emit_region(
         emit, attributes->reduce == REDUCE_SUM ? "stablehlo.add" : "stablehlo.maximum",
         emit_result_type(emit)->dtype);
-    emit_end_region(emit, "}) : %s", arrow(emit));
+    emit_end_region(emit, "}) : %s", emit_arrow(emit));
     emit_bind(emit, 0, result);
 }
 
+/* The graph names the axis along which the operand is split first (axes[0]) and that of
+ * the result second; StableHLO names the one that is cut now and the one along which
+ * blocks are joined. */
 void emit_op_all_to_all(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -88,10 +92,11 @@ void emit_op_all_to_all(struct emit *emit)
                         "replica_groups = %s}> : %s",
                         emit_operand(emit, 0), attributes->axes[1], attributes->axes[0],
                         emit->mesh->size[attributes->mesh_axis],
-                        groups_of(emit, attributes->mesh_axis), arrow(emit)));
+                        groups_of(emit, attributes->mesh_axis), emit_arrow(emit)));
 }
 
-/* i32 scalar: factor times the rank's coordinate along `axis`. */
+/* i32 scalar: factor times the rank's coordinate along `axis`. Coordinates follow from
+ * the rank by arithmetic, but a table needs no ops for it. */
 static const char *coordinate(struct emit *emit, enum mesh_axis axis, int64_t factor)
 {
     const int n_ranks = mesh_n_ranks(emit->mesh);
@@ -104,6 +109,8 @@ static const char *coordinate(struct emit *emit, enum mesh_axis axis, int64_t fa
     return name;
 }
 
+/* start = coordinate * block length along the axis. No exchange: every rank has the
+ * whole operand. */
 void emit_op_take_split(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -114,6 +121,7 @@ void emit_op_take_split(struct emit *emit)
                             start, attributes->axis, size));
 }
 
+/* The coordinate itself. */
 void emit_op_axis_index(struct emit *emit)
 {
     emit_bind(emit, 0, coordinate(emit, emit->node->attributes.mesh_axis, 1));

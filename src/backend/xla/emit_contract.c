@@ -5,12 +5,13 @@
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
 
+/* Integers and f64 are summed as they are. */
 static enum dtype sum_dtype(enum dtype dtype)
 {
     return dtype == DTYPE_BF16 || dtype == DTYPE_F16 ? DTYPE_F32 : dtype;
 }
 
-/* Operand `i` as `dtype`. */
+/* Operand `i` as `dtype`. No line where the operand has that dtype already. */
 static const char *widened(struct emit *emit, int i, enum dtype dtype)
 {
     const struct type *type = emit_operand_type(emit, i);
@@ -18,7 +19,10 @@ static const char *widened(struct emit *emit, int i, enum dtype dtype)
 }
 
 /* The product in `dtype`, shape of the result: dot_general puts batch dimensions first,
- * then a's free dimension, then b's, which is the order of the result here. */
+ * then a's free dimension, then b's, which is the order of the result here. a [..., M,
+ * K] (transpose_a: [..., K, M]) and b [..., K, N] (transpose_b: [..., N, K]) give [...,
+ * M, N]: no transposes are written, only another contracting dimension. HIGHEST keeps
+ * XLA from multiplying f32 in bf16. */
 static const char *product(struct emit *emit, enum dtype dtype)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -42,7 +46,8 @@ static const char *product(struct emit *emit, enum dtype dtype)
                      emit_shape(emit, dtype, &emit_result_type(emit)->shape));
 }
 
-/* The accumulator as `dtype`, zero where keep says so. */
+/* The accumulator as `dtype`, zero where keep says so. select, not a product with 0 or
+ * 1, so that NaN in an accumulator that is not kept does not get through. */
 static const char *kept_accumulator(struct emit *emit, enum dtype dtype)
 {
     const struct shape *shape = &emit_result_type(emit)->shape;
@@ -57,6 +62,7 @@ static const char *kept_accumulator(struct emit *emit, enum dtype dtype)
                      emit_shape(emit, dtype, shape));
 }
 
+/* c = a b, or acc + a b; the sum with the accumulator comes before the rounding. */
 void emit_op_matmul(struct emit *emit)
 {
     const struct type *result = emit_result_type(emit);
@@ -72,6 +78,7 @@ void emit_op_matmul(struct emit *emit)
     emit_bind(emit, 0, emit_convert(emit, sum, &result->shape, dtype, result->dtype));
 }
 
+/* The start is the neutral element of `op`, in the dtype in which it is computed. */
 static void reduce(struct emit *emit, const char *op, enum dtype dtype, double start)
 {
     const struct type *result = emit_result_type(emit);
@@ -89,11 +96,13 @@ static void reduce(struct emit *emit, const char *op, enum dtype dtype, double s
     emit_bind(emit, 0, emit_convert(emit, sum, &result->shape, dtype, result->dtype));
 }
 
+/* The CPU kernel sums in f64; here in f32 at least, as f64 is slow on accelerators. */
 void emit_op_reduce_sum(struct emit *emit)
 {
     reduce(emit, "stablehlo.add", sum_dtype(emit_operand_type(emit, 0)->dtype), 0);
 }
 
+/* Neutral for "maximum"; exact as double in every case. */
 static double lowest(enum dtype dtype)
 {
     switch (dtype) {
@@ -116,6 +125,7 @@ static double lowest(enum dtype dtype)
     UNREACHABLE();
 }
 
+/* Needs no wider type: the largest is one of the operands. */
 void emit_op_reduce_max(struct emit *emit)
 {
     const enum dtype dtype = emit_operand_type(emit, 0)->dtype;

@@ -1,5 +1,6 @@
 /*
- * emit_elementwise - ops whose elements do not meet. A scalar operand is stretched first.
+ * emit_elementwise - ops whose elements do not meet. A scalar operand is stretched
+ * first.
  */
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
@@ -10,6 +11,7 @@ static void bind_operand(struct emit *emit)
     emit_bind(emit, 0, emit_operand(emit, 0));
 }
 
+/* Operand and result have one type. */
 static void unary(struct emit *emit, const char *op)
 {
     emit_bind(emit, 0,
@@ -17,6 +19,7 @@ static void unary(struct emit *emit, const char *op)
                         emit_type(emit, emit_result_type(emit))));
 }
 
+/* Both operands have the result's dtype, by the infer rules. */
 static void binary(struct emit *emit, const char *op)
 {
     const struct type *type = emit_result_type(emit);
@@ -29,11 +32,11 @@ static void binary(struct emit *emit, const char *op)
 static void converting(struct emit *emit, const char *op)
 {
     emit_bind(emit, 0,
-              emit_line(emit, "stablehlo.%s %s : (%s) -> %s", op, emit_operand(emit, 0),
-                        emit_type(emit, emit_operand_type(emit, 0)),
-                        emit_type(emit, emit_result_type(emit))));
+              emit_line(emit, "stablehlo.%s %s : %s", op, emit_operand(emit, 0),
+                        emit_arrow(emit)));
 }
 
+/* Passes leave casts to the same type behind; they are no line. */
 void emit_op_cast(struct emit *emit)
 {
     const struct type *from = emit_operand_type(emit, 0);
@@ -44,6 +47,7 @@ void emit_op_cast(struct emit *emit)
     converting(emit, "convert");
 }
 
+/* The bits stay, only their type changes. */
 void emit_op_bitcast(struct emit *emit)
 {
     converting(emit, "bitcast_convert");
@@ -69,6 +73,7 @@ void emit_op_div(struct emit *emit)
     binary(emit, "stablehlo.divide");
 }
 
+/* NaN if one operand is, in StableHLO as in the CPU kernel. */
 void emit_op_max(struct emit *emit)
 {
     binary(emit, "stablehlo.maximum");
@@ -109,6 +114,7 @@ void emit_op_sin(struct emit *emit)
     unary(emit, "sine");
 }
 
+/* No default, so that the compiler finds a comparison that is added. */
 static const char *direction_of(enum compare compare)
 {
     switch (compare) {
@@ -128,6 +134,8 @@ static const char *direction_of(enum compare compare)
     UNREACHABLE();
 }
 
+/* FLOAT makes every comparison with NaN false but NE, as in C. bool compares as
+ * unsigned. */
 static const char *comparison_type(enum dtype dtype)
 {
     if (dtype_is_float(dtype)) {
@@ -136,6 +144,8 @@ static const char *comparison_type(enum dtype dtype)
     return dtype == DTYPE_I64 || dtype == DTYPE_I32 ? "SIGNED" : "UNSIGNED";
 }
 
+/* The type of the line is that of the operands after stretching; the result is i1 of
+ * the same shape. */
 void emit_op_compare(struct emit *emit)
 {
     const struct type *result = emit_result_type(emit);
@@ -149,6 +159,8 @@ void emit_op_compare(struct emit *emit)
                         comparison_type(dtype), type, type, emit_type(emit, result)));
 }
 
+/* The condition is stretched as well, though StableHLO would take a scalar one: then
+ * one form serves all. */
 void emit_op_select(struct emit *emit)
 {
     const struct type *result = emit_result_type(emit);
@@ -166,11 +178,14 @@ void emit_op_is_finite(struct emit *emit)
     converting(emit, "is_finite");
 }
 
+/* Differentiation is over when a graph is printed. */
 void emit_op_stop_gradient(struct emit *emit)
 {
     bind_operand(emit);
 }
 
+/* Keeps XLA from merging what recomputation has taken apart (its common subexpressions
+ * would be computed once and kept). */
 void emit_op_barrier(struct emit *emit)
 {
     unary(emit, "optimization_barrier");

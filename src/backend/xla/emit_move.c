@@ -4,29 +4,27 @@
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
 
-static const char *arrow(struct emit *emit)
-{
-    return arena_printf(emit->arena, "(%s) -> %s",
-                        emit_type(emit, emit_operand_type(emit, 0)),
-                        emit_type(emit, emit_result_type(emit)));
-}
-
+/* Row-major order of the elements, in the graph and there. */
 void emit_op_reshape(struct emit *emit)
 {
     emit_bind(emit, 0,
               emit_line(emit, "stablehlo.reshape %s : %s", emit_operand(emit, 0),
-                        arrow(emit)));
+                        emit_arrow(emit)));
 }
 
+/* dims[i] is the operand's dimension that becomes dimension i, as in the graph. */
 void emit_op_transpose(struct emit *emit)
 {
     const int rank = emit_result_type(emit)->shape.rank;
-    emit_bind(
-        emit, 0,
-        emit_line(emit, "stablehlo.transpose %s, dims = %s : %s", emit_operand(emit, 0),
-                  emit_int_list(emit, emit->node->attributes.axes, rank), arrow(emit)));
+    emit_bind(emit, 0,
+              emit_line(emit, "stablehlo.transpose %s, dims = %s : %s",
+                        emit_operand(emit, 0),
+                        emit_int_list(emit, emit->node->attributes.axes, rank),
+                        emit_arrow(emit)));
 }
 
+/* dims[i] is the result's dimension that dimension i of the operand becomes; one of
+ * length 1 is stretched. */
 void emit_op_broadcast(struct emit *emit)
 {
     const int rank = emit_operand_type(emit, 0)->shape.rank;
@@ -34,9 +32,10 @@ void emit_op_broadcast(struct emit *emit)
               emit_line(emit, "stablehlo.broadcast_in_dim %s, dims = %s : %s",
                         emit_operand(emit, 0),
                         emit_int_list(emit, emit->node->attributes.axes, rank),
-                        arrow(emit)));
+                        emit_arrow(emit)));
 }
 
+/* Half-open ranges, step 1. */
 void emit_op_slice(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -47,10 +46,12 @@ void emit_op_slice(struct emit *emit)
     }
     emit_bind(emit, 0,
               emit_line(emit, "stablehlo.slice %s [%s] : %s", emit_operand(emit, 0),
-                        str_text(&ranges), arrow(emit)));
+                        str_text(&ranges), emit_arrow(emit)));
     str_deinit(&ranges);
 }
 
+/* Zeros only: start[] in front and limit[] behind, per dimension; nothing between
+ * elements. */
 void emit_op_pad(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -70,6 +71,7 @@ void emit_op_pad(struct emit *emit)
                   emit_scalar_type(emit, result->dtype), emit_type(emit, result)));
 }
 
+/* The order of the operands is that along the axis. */
 void emit_op_concat(struct emit *emit)
 {
     struct str names = {0};
@@ -87,6 +89,7 @@ void emit_op_concat(struct emit *emit)
     str_deinit(&types);
 }
 
+/* Operands: x, start (i32 scalar). */
 void emit_op_dynamic_slice(struct emit *emit)
 {
     const struct attributes *attributes = &emit->node->attributes;
@@ -95,6 +98,7 @@ void emit_op_dynamic_slice(struct emit *emit)
                             emit_operand(emit, 1), attributes->axis, attributes->size));
 }
 
+/* Operands: x, part, start (i32 scalar). */
 void emit_op_dynamic_update_slice(struct emit *emit)
 {
     emit_bind(emit, 0,

@@ -1,10 +1,10 @@
 /*
  * emit_repeat - a loop over stacked values.
  *
- * The loop carries the iteration, the carries and the arrays of stacked results; a slice
- * of each stacked operand is taken at the start of the body, and each result is written
- * into its array at the end. Invariants and stacked operands are used from outside. Start
- * 0, step 1 and a constant limit, so that XLA knows how often it turns.
+ * The loop carries the iteration, the carries and the arrays of stacked results; a
+ * slice of each stacked operand is taken at the start of the body, and each result is
+ * written into its array at the end. Invariants and stacked operands are used from
+ * outside. Start 0, step 1 and a constant limit, so that XLA knows how often it turns.
  */
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
@@ -14,12 +14,13 @@
 struct loop {
     const struct node *node;
     int n_carried;
-    const char **starts; /* names outside */
-    const char **inside; /* names in cond and body */
-    const char *iteration;
-    const char *zero, *one, *limit;
+    const char **starts;            /* [n_carried] names outside */
+    const char **inside;            /* [n_carried] names in cond and body */
+    const char *iteration;          /* i32 scalar, the first value that is carried */
+    const char *zero, *one, *limit; /* i32 scalars, defined before the loop */
 };
 
+/* Needed twice: in the head of the loop and in the return of its body. */
 static const char *type_list(struct emit *emit, const struct node *node)
 {
     struct str types = {0};
@@ -32,6 +33,8 @@ static const char *type_list(struct emit *emit, const struct node *node)
     return list;
 }
 
+/* Arrays of stacked results start as zeros; every row is written once, so the value
+ * does not matter. */
 static void prepare(struct emit *emit, struct loop *loop)
 {
     const struct node *node = loop->node;
@@ -46,7 +49,8 @@ static void prepare(struct emit *emit, struct loop *loop)
     }
 }
 
-/* "%7:3 = stablehlo.while(%8 = %0, ...) : types" and the condition. */
+/* "%7:3 = stablehlo.while(%8 = %0, ...) : types" and the condition. Leaves `emit`
+ * inside the body. */
 static const char *begin(struct emit *emit, struct loop *loop)
 {
     const char *name = emit_number(emit);
@@ -73,7 +77,8 @@ static const char *begin(struct emit *emit, struct loop *loop)
     return name;
 }
 
-/* Slice `iteration` of a stacked operand, without its leading dimension. */
+/* Slice `iteration` of a stacked operand, without its leading dimension. [n, ...] ->
+ * [1, ...] -> [...]. */
 static const char *slice_of(struct emit *emit, const struct loop *loop, int operand,
                             const struct type *row)
 {
@@ -86,7 +91,10 @@ static const char *slice_of(struct emit *emit, const struct loop *loop, int oper
                      emit_shape(emit, stacked->dtype, &one), emit_type(emit, row));
 }
 
-/* Names the body's arguments, writes its nodes, and names what its outputs are. */
+/* Names the body's arguments, writes its nodes, and names what its outputs are. Body
+ * argument 0 is the iteration; the others stand in the order of the operands: carries,
+ * stacked, invariants. Names of the body are by its own value ids and so need a table
+ * of their own; loops inside find it as their outer one. */
 static void body_nodes(struct emit *emit, struct loop *loop, const char **results)
 {
     const struct node *node = loop->node;
@@ -116,7 +124,8 @@ static void body_nodes(struct emit *emit, struct loop *loop, const char **result
     emit->node = node;
 }
 
-/* Writes one stacked result into its array. */
+/* Writes one stacked result into its array. [...] -> [1, ...], written at row
+ * `iteration`. */
 static const char *store(struct emit *emit, const struct loop *loop, int i,
                          const char *result)
 {
@@ -129,6 +138,8 @@ static const char *store(struct emit *emit, const struct loop *loop, int i,
     return emit_update_at(emit, loop->inside[i], array, part, &one, loop->iteration, 0);
 }
 
+/* What the body returns is in the order of the head: next iteration, carries,
+ * arrays. */
 static void end(struct emit *emit, const struct loop *loop, const char **results)
 {
     const char *next = emit_line(emit, "stablehlo.add %s, %s : tensor<i32>",
@@ -147,6 +158,8 @@ static void end(struct emit *emit, const struct loop *loop, const char **results
     emit_raw(emit, "} %s", emit_location(emit));
 }
 
+/* Result 0 of the while op is the iteration, which nobody uses; output i is its result
+ * i + 1. */
 void emit_op_repeat(struct emit *emit)
 {
     const size_t n = (size_t)emit->node->n_outputs;

@@ -1,15 +1,16 @@
 /*
  * emit_rows - rows looked up and added by number.
  *
- * StableHLO clamps the numbers of a gather and drops what a scatter adds out of range; a
- * gather out of range gives zeros here, so its result is masked.
+ * StableHLO clamps the numbers of a gather and drops what a scatter adds out of range;
+ * a gather out of range gives zeros here, so its result is masked.
  */
 #include <string.h>
 
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
 
-/* ids 0 .. n-1 as a comma list of the row dimensions: [first, first + n) */
+/* ids 0 .. n-1 as a comma list of the row dimensions: [first, first + n) Both ops put
+ * the dimensions of a row behind those of the ids. */
 static const char *dims_from(struct emit *emit, int first, int n)
 {
     int64_t dims[SHAPE_MAX_RANK];
@@ -31,6 +32,8 @@ static const char *ids_in_range(struct emit *emit, const char *ids,
                      large, limit, type, type, emit_shape(emit, DTYPE_BOOL, shape));
 }
 
+/* table [V, ...], ids [n...] -> [n..., ...]. The syntax wants the sizes of a slice
+ * without brackets, so the list is printed without its first and last character. */
 void emit_op_gather_rows(struct emit *emit)
 {
     const struct type *table = emit_operand_type(emit, 0);
@@ -66,7 +69,9 @@ void emit_op_gather_rows(struct emit *emit)
                         emit_type(emit, result)));
 }
 
-/* The ids with ignore_row made -1, which is out of range. */
+/* The ids with ignore_row made -1, which is out of range. A scatter drops what is out
+ * of range, so no mask over the rows is needed. Without an ignored row there is nothing
+ * to do. */
 static const char *ids_without_ignored(struct emit *emit)
 {
     const struct type *ids = emit_operand_type(emit, 1);
@@ -86,6 +91,8 @@ static const char *ids_without_ignored(struct emit *emit)
                      names, mask, type);
 }
 
+/* The accumulator, or zeros where keep is false; select, so that what is in it then
+ * does not matter. */
 static const char *start_of_sum(struct emit *emit)
 {
     const struct type *acc = emit_operand_type(emit, 0);
@@ -99,6 +106,8 @@ static const char *start_of_sum(struct emit *emit)
                      emit_shape(emit, DTYPE_BOOL, &acc->shape), emit_type(emit, acc));
 }
 
+/* acc [V, ...] += rows [n..., ...] at ids [n...]. Ids may repeat, and XLA does not say
+ * in which order it adds them: bits may differ from the CPU engine. */
 void emit_op_scatter_add_rows(struct emit *emit)
 {
     const struct type *acc = emit_operand_type(emit, 0);

@@ -1,5 +1,6 @@
 /*
- * emit_source - values that come from nowhere: arguments, constants, counting, random bits.
+ * emit_source - values that come from nowhere: arguments, constants, counting, random
+ * bits.
  */
 #include "backend/xla/emit.h"
 #include "backend/xla/emit_rules.h"
@@ -16,6 +17,7 @@ void emit_op_input(struct emit *emit)
     ASSERT(emit->names[emit->node->outputs[0]->id] != NULL);
 }
 
+/* The attribute is a double whatever the dtype. */
 void emit_op_constant(struct emit *emit)
 {
     const struct type *type = emit_result_type(emit);
@@ -24,7 +26,9 @@ void emit_op_constant(struct emit *emit)
         emit_constant(emit, type->dtype, &type->shape, emit->node->attributes.value));
 }
 
-/* i32 scalar: global index of the rank's first element along `dim`; NULL = 0 everywhere. */
+/* i32 scalar: global index of the rank's first element along `dim`; NULL = 0
+ * everywhere. A dimension that is not split starts at 0 on every rank; then no table is
+ * written. */
 static const char *global_start(struct emit *emit, int dim)
 {
     const struct type *type = emit_result_type(emit);
@@ -42,7 +46,8 @@ static const char *global_start(struct emit *emit, int dim)
     return start;
 }
 
-/* Global index along `dim` of every element, as `dtype`. */
+/* Global index along `dim` of every element, as `dtype`. start + local index; so values
+ * do not depend on how ranks hold the array. */
 static const char *count(struct emit *emit, int dim, enum dtype dtype)
 {
     const struct shape *shape = &emit_result_type(emit)->shape;
@@ -64,42 +69,48 @@ void emit_op_iota(struct emit *emit)
               count(emit, emit->node->attributes.axis, emit_result_type(emit)->dtype));
 }
 
-/* ---- random bits: Philox 4x32-10, on words held in ui64 ---- */
+/* ---- random bits: Philox 4x32-10, on words held in i64 ---- */
 
-/* Lines over arrays of one shape, all u64. */
+/* Lines over arrays of one shape, all i64. */
 struct words {
     struct emit *emit;
     struct shape shape;
 };
 
+/* i64 has the same 64 bits as ui64: products and sums wrap alike, and where the sign
+ * would matter (shifts, comparisons) the lines say what they mean. */
 static const char *wide_type(struct words *w)
 {
-    return arena_printf(w->emit->arena, "%s",
-                        emit_shape(w->emit, DTYPE_I64, &w->shape));
+    return emit_shape(w->emit, DTYPE_I64, &w->shape);
 }
 
+/* Constants of 64 bits are printed as signed decimals with the same bits. */
 static const char *wide_constant(struct words *w, uint64_t value)
 {
     return emit_line(w->emit, "stablehlo.constant dense<%lld> : %s", (long long)value,
                      wide_type(w));
 }
 
+/* One op on two arrays of words. */
 static const char *wide(struct words *w, const char *op, const char *a, const char *b)
 {
     return emit_line(w->emit, "stablehlo.%s %s, %s : %s", op, a, b, wide_type(w));
 }
 
+/* Bits 32 .. 63 of each element, moved down. */
 static const char *upper(struct words *w, const char *x)
 {
     return wide(w, "shift_right_logical", x, wide_constant(w, 32));
 }
 
+/* Bits 0 .. 31 of each element. */
 static const char *lower(struct words *w, const char *x)
 {
     return wide(w, "and", x, wide_constant(w, 0xFFFFFFFF));
 }
 
-/* Row-major index in the global array of every element. */
+/* Row-major index in the global array of every element. sum over d of (global index
+ * along d) * stride of d, in the shape of the global array. */
 static const char *global_index(struct words *w)
 {
     struct emit *emit = w->emit;
@@ -116,7 +127,8 @@ static const char *global_index(struct words *w)
     return index;
 }
 
-/* A u32 scalar operand as words of the shape. */
+/* A u32 scalar operand as words of the shape. Seed and step are scalars that come at
+ * run time. */
 static const char *wide_operand(struct words *w, int i)
 {
     const struct shape scalar = emit_scalar_shape();
@@ -125,7 +137,10 @@ static const char *wide_operand(struct words *w, int i)
     return emit_fill(w->emit, x, DTYPE_I64, &w->shape);
 }
 
-/* Ten rounds on the counter c[0 .. 4) with key k[0 .. 2); as base/random.c. */
+/* Ten rounds on the counter c[0 .. 4) with key k[0 .. 2); as base/random.c. (Salmon et
+ * al. 2011.) A product of two 32-bit words fits 64 bits exactly, and its halves are
+ * what the round needs; the key is raised by constants after each round, modulo
+ * 2^32. */
 static void philox(struct words *w, const char **c, const char **k)
 {
     for (int round = 0; round < 10; round++) {
@@ -142,6 +157,9 @@ static void philox(struct words *w, const char **c, const char **k)
     }
 }
 
+/* Element i takes word i mod 4 of block i / 4. Every element computes its whole block:
+ * four times the work, but no dependence between elements. Counter: block (two words),
+ * step, purpose; key: seed, 0. */
 void emit_op_random_bits(struct emit *emit)
 {
     const struct shape shape = emit_result_type(emit)->shape;

@@ -20,6 +20,7 @@ emit_fn emit_of(enum op op)
     return emitters[op];
 }
 
+/* The graph is in topological order, so one walk is enough. */
 void emit_nodes(struct emit *emit, const struct graph *graph)
 {
     for (int i = 0; i < graph->n_nodes; i++) {

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+/* Checked before the first line is written, bodies of loops included, so that a failure
+ * leaves `out` as it was. */
 static bool check_primitives(const struct graph *graph, struct error *err)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -23,7 +25,8 @@ static bool check_primitives(const struct graph *graph, struct error *err)
     return true;
 }
 
-/* Which output takes the argument's memory, or -1. */
+/* Which output takes the argument's memory, or -1. A donor belongs to at most one
+ * output. */
 static int donated_to(const struct graph *graph, const struct value *argument)
 {
     for (int i = 0; i < graph->n_outputs; i++) {
@@ -34,6 +37,8 @@ static int donated_to(const struct graph *graph, const struct value *argument)
     return -1;
 }
 
+/* tf.aliasing_output is the name under which XLA's importer knows donations: that
+ * output is written into the argument's memory. */
 static void emit_signature(struct emit *emit, const struct graph *graph)
 {
     emit_raw(emit, "func.func public @main(");
@@ -58,6 +63,7 @@ static void emit_signature(struct emit *emit, const struct graph *graph)
     emit_raw(emit, ") {");
 }
 
+/* Several outputs may be the same value; it is then named several times. */
 static void emit_return(struct emit *emit, const struct graph *graph)
 {
     struct str names = {0};
@@ -76,6 +82,8 @@ static void emit_return(struct emit *emit, const struct graph *graph)
     str_deinit(&types);
 }
 
+/* mhlo.num_replicas tells XLA how many ranks run the module; each is a replica, none a
+ * partition, because all splitting is in the graph already. */
 bool stablehlo_print(const struct graph *graph, const char *name, struct str *out,
                      struct error *err)
 {
