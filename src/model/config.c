@@ -170,6 +170,11 @@ static bool check_layer(const struct model_config *config, int i, const char *wh
                          place, (long long)config->H, (long long)layer->G);
     }
     ASSERT(layer->rotary_pairs >= 0 && layer->rotary_pairs <= layer->K / 2);
+    if (layer->rotary_pairs == 0) {
+        return error_set(err, ERROR_DATA,
+                         "%s: partial_rotary_factor turns none of the %lld pairs",
+                         place, (long long)layer->K / 2);
+    }
     return check_kv_source(config, i, place, err);
 }
 
@@ -208,6 +213,11 @@ bool model_config_check(const struct model_config *config, const char *where,
         !check_positive(config->rms_eps, "rms_norm_eps", where, err) ||
         !check_positive(config->attention_scale, "attention scale", where, err) ||
         !check_ids(config, where, err)) {
+        return false;
+    }
+    const bool has_softcap = config->final_softcap != 0.0;
+    if (has_softcap &&
+        !check_positive(config->final_softcap, "final_logit_softcapping", where, err)) {
         return false;
     }
     if (config->P > 0 && !check_range(config->per_layer_V, 1, MAX_VOCABULARY,

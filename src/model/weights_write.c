@@ -73,7 +73,7 @@ char *weights_config_with_dtype(const char *text, enum dtype dtype)
             str_add_bytes(&changed, text + kept, value - kept);
             str_add(&changed, config_facts_dtype_name(dtype));
             kept = value + length;
-            at = kept;
+            at = kept - 1; /* the text may end right here */
         }
     }
     str_add(&changed, text + kept);

@@ -293,6 +293,10 @@ static void test_faults_are_named_by_key(void **state)
         {e2b, "rope_parameters", "sliding_attention", NULL, "layer 0: rope_theta is 0"},
         {e2b, "rope_parameters", "full_attention",
          "{\"rope_type\": \"yarn\", \"rope_theta\": 1}", "full_attention.rope_type is"},
+        {e2b, "rope_parameters", "full_attention",
+         "{\"rope_type\": \"proportional\", \"rope_theta\": 1, "
+         "\"partial_rotary_factor\": 0.001}",
+         "layer 4: partial_rotary_factor turns none of the 16 pairs"},
         {e2b, NULL, "per_layer_config", "{\"10\": {}}", "per_layer_config"},
         {e2b, NULL, "per_layer_config", "{\"4\": {\"head\": 1}}",
          "per_layer_config.N.head is 1"},
@@ -317,6 +321,22 @@ static void test_faults_are_named_by_key(void **state)
         assert_int_equal(err.kind, ERROR_DATA);
         json_decref(root);
     }
+}
+
+static void test_soft_cap_is_a_number(void **state)
+{
+    (void)state;
+    struct model_config config;
+    struct error err;
+    assert_true(model_config_named("gemma3-270m", &config));
+    const double caps[] = {(double)INFINITY, (double)NAN, -1.0};
+    for (size_t i = 0; i < ARRAY_LENGTH(caps); i++) {
+        config.final_softcap = caps[i]; /* as a GGUF file may say */
+        assert_false(model_config_check(&config, "m.gguf", &err));
+        assert_non_null(strstr(err.message, "m.gguf: final_logit_softcapping is "));
+    }
+    config.final_softcap = 0.0;
+    assert_true(model_config_check(&config, "m.gguf", &err));
 }
 
 static void test_moe_model_is_refused(void **state)
@@ -361,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_unified_is_gemma4),
         cmocka_unit_test(test_written_config_reads_back),
         cmocka_unit_test(test_faults_are_named_by_key),
+        cmocka_unit_test(test_soft_cap_is_a_number),
         cmocka_unit_test(test_moe_model_is_refused),
         cmocka_unit_test(test_gguf_metadata),
     };

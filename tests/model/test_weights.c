@@ -476,6 +476,12 @@ static void test_dtype_in_config_text(void **state)
                               "\"x\": {\"torch_dtype\":\"bfloat16\"}, "
                               "\"dtype_2\": \"float32\", \"dtype\": null}");
     mem_free(text);
+    /* A file that changed meanwhile may end anywhere; nothing behind it is read. */
+    char *broken = mem_strdup("{\"dtype\": \"float");
+    text = weights_config_with_dtype(broken, DTYPE_BF16);
+    assert_string_equal(text, "{\"dtype\": \"bfloat16");
+    mem_free(text);
+    mem_free(broken);
 }
 
 /* A GGUF tensor of each parameter of a model with D 32, values from the table index. */
