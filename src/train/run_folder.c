@@ -5,6 +5,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -39,9 +40,49 @@ static bool is_run(const char *path)
     return exists;
 }
 
-/* Only a run or an empty folder is ever replaced. */
-bool run_folder_check(const char *path, bool overwrites, struct error *err)
+/* Is `path` (NULL: no) the folder, or in it, whatever way it is written? */
+static bool lies_in(const char *path, const char *folder)
 {
+    char *inner = path == NULL ? NULL : realpath(path, NULL);
+    char *outer = realpath(folder, NULL);
+    bool is_inside = false;
+    if (inner != NULL && outer != NULL) {
+        const size_t length = strlen(outer);
+        is_inside = strncmp(inner, outer, length) == 0 &&
+                    (inner[length] == '/' || inner[length] == '\0');
+    }
+    free(inner);
+    free(outer);
+    return is_inside;
+}
+
+/* Training on from runs/a/model into runs/a would remove the model that it starts from. */
+static bool check_inputs(const struct settings *settings, struct error *err)
+{
+    const struct {
+        const char *what, *path;
+    } inputs[] = {
+        {"the model", settings->model},
+        {"data.train", settings->data.train},
+        {"data.eval", settings->data.eval},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(inputs); i++) {
+        if (lies_in(inputs[i].path, settings->run)) {
+            return error_set(
+                err, ERROR_USAGE,
+                "run folder %s holds %s of this run, %s: --overwrite would "
+                "remove it",
+                settings->run, inputs[i].what, inputs[i].path);
+        }
+    }
+    return true;
+}
+
+/* Only a run or an empty folder is ever replaced. */
+bool run_folder_check(const struct settings *settings, bool overwrites,
+                      struct error *err)
+{
+    const char *path = settings->run;
     if (!file_exists(path) || is_empty_folder(path)) {
         return true;
     }
@@ -57,7 +98,7 @@ bool run_folder_check(const char *path, bool overwrites, struct error *err)
                          "run=FOLDER writes elsewhere",
                          path);
     }
-    return true;
+    return check_inputs(settings, err);
 }
 
 /* Opens folder/name for appending lines. */
@@ -92,7 +133,7 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
                        bool overwrites, struct error *err)
 {
     *folder = (struct run_folder){0};
-    if (!run_folder_check(settings->run, overwrites, err)) {
+    if (!run_folder_check(settings, overwrites, err)) {
         return false;
     }
     if (file_exists(settings->run) && is_run(settings->run) &&

@@ -26,8 +26,10 @@ MUST_USE bool run_folder_create(struct run_folder *folder,
                                 const struct settings *settings, bool overwrites,
                                 struct error *err);
 
-/* False if run_folder_create would refuse; says why. Changes nothing. */
-MUST_USE bool run_folder_check(const char *path, bool overwrites, struct error *err);
+/* False if run_folder_create would refuse; says why. Changes nothing. A run that holds
+ * the model or the data of this one is never replaced. */
+MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
+                               struct error *err);
 
 void run_folder_close(struct run_folder *folder); /* takes a zeroed one */
 

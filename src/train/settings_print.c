@@ -16,23 +16,51 @@ static void print_choice(const char *choices, int index, struct str *out)
     str_add_bytes(out, from, bar == NULL ? strlen(from) : (size_t)(bar - from));
 }
 
-/* A double-quoted YAML scalar. */
+/* The character of valid UTF-8 at text[0 .. length), length 1 to 4. */
+static unsigned decode_utf8(const char *text, int length)
+{
+    static const unsigned char first_bits[] = {0, 0x7F, 0x1F, 0x0F, 0x07};
+    unsigned character = (unsigned char)text[0] & first_bits[length];
+    for (int i = 1; i < length; i++) {
+        character = character << 6 | ((unsigned char)text[i] & 0x3F);
+    }
+    return character;
+}
+
+/* Whether a double-quoted scalar gives the character back as it is: YAML refuses control
+ * characters and the byte order mark, and folds line breaks, of which it knows five. */
+static bool is_plain_in_quotes(unsigned character)
+{
+    if (character == '"' || character == '\\' || character == 0xFEFF) {
+        return false;
+    }
+    const bool is_control = character < 0x20 || (0x7F <= character && character < 0xA0);
+    const bool is_line_break = character == 0x2028 || character == 0x2029;
+    const bool is_no_character = character == 0xFFFE || character == 0xFFFF;
+    return !is_control && !is_line_break && !is_no_character;
+}
+
+/* A double-quoted YAML scalar. A byte that is no UTF-8 is written as the character of its
+ * number: nothing else would leave the file readable. */
 static void print_quoted(const char *text, struct str *out)
 {
     str_add_char(out, '"');
-    for (const char *c = text; *c != '\0'; c++) {
-        if (*c == '"' || *c == '\\') {
-            str_add_char(out, '\\');
-            str_add_char(out, *c);
-        } else if (*c == '\n') {
+    for (const char *c = text; *c != '\0';) {
+        const int length = str_utf8_length(c, strnlen(c, 4));
+        const unsigned character =
+            length > 0 ? decode_utf8(c, length) : (unsigned char)*c;
+        if (length > 0 && is_plain_in_quotes(character)) {
+            str_add_bytes(out, c, (size_t)length);
+        } else if (character == '"' || character == '\\') {
+            str_printf(out, "\\%c", (int)character);
+        } else if (character == '\n') {
             str_add(out, "\\n");
-        } else if (*c == '\t') {
+        } else if (character == '\t') {
             str_add(out, "\\t");
-        } else if ((unsigned char)*c < 0x20) {
-            str_printf(out, "\\x%02x", (unsigned)*c);
         } else {
-            str_add_char(out, *c);
+            str_printf(out, character < 0x100 ? "\\x%02x" : "\\u%04x", character);
         }
+        c += length > 0 ? length : 1;
     }
     str_add_char(out, '"');
 }

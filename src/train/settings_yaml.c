@@ -34,7 +34,13 @@ static const char *place(const struct walk *walk)
                         mark->column + 1);
 }
 
-/* Moves to the next event; aliases are refused. */
+/* libyaml ends scalars with a NUL; next() has seen that no other is inside. */
+static const char *scalar_text(const struct walk *walk)
+{
+    return (const char *)walk->event.data.scalar.value;
+}
+
+/* Moves to the next event. Aliases are refused, and texts that would be cut. */
 static bool next(struct walk *walk)
 {
     if (walk->has_event) {
@@ -53,13 +59,12 @@ static bool next(struct walk *walk)
         return error_set(walk->err, ERROR_USAGE, "%s: aliases are not allowed here",
                          place(walk));
     }
+    if (walk->event.type == YAML_SCALAR_EVENT &&
+        strlen(scalar_text(walk)) != walk->event.data.scalar.length) {
+        return error_set(walk->err, ERROR_USAGE, "%s: text with a zero byte in it",
+                         place(walk));
+    }
     return true;
-}
-
-/* libyaml ends scalars with a NUL. */
-static const char *scalar_text(const struct walk *walk)
-{
-    return (const char *)walk->event.data.scalar.value;
 }
 
 /* A plain (unquoted) null or nothing at all. */

@@ -412,8 +412,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
                               .first_loss = (double)NAN,
                               .last_loss = (double)NAN};
     bool done = false;
-    if ((!options->is_dry &&
-         !run_folder_check(settings->run, options->overwrites, err)) ||
+    if ((!options->is_dry && !run_folder_check(settings, options->overwrites, err)) ||
         !trainer_job_open(&trainer.job, settings, options, err)) {
         goto end;
     }

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "text/tokenizer.h"
 #include "train/model_source.h"
 
 static void the_published_layout_gives_the_same_weights(void **state)
@@ -63,11 +64,25 @@ static void what_is_missing_is_named(void **state)
     assert_int_equal(error_exit_code(err.kind), 3);
 }
 
+static void a_file_is_gguf_whatever_its_name(void **state)
+{
+    (void)state;
+    struct error err = {.message = ""};
+    /* This one has no suffix and, as the message says, not all that a tokenizer needs. */
+    struct tokenizer *tokenizer =
+        model_source_tokenizer("fuzz/seeds/fuzz_gguf/model", &err);
+    assert_null(tokenizer);
+    if (strstr(err.message, "tokenizer.ggml.") == NULL) {
+        fail_msg("%s", err.message);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_layout_gives_the_same_weights),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(a_file_is_gguf_whatever_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -107,11 +107,41 @@ static void what_is_no_run_is_never_removed(void **state)
     mem_free(folder);
 }
 
+/* Training goes on from runs/a/model into runs/a: the model would go before it is read. */
+static void a_run_that_is_read_is_not_replaced(void **state)
+{
+    (void)state;
+    struct error err;
+    char *run = file_join(base, "again");
+    char *model = file_join(run, "model");
+    char *same = file_join(base, "again/./model/../model");
+    make_run(run, false, NULL);
+    assert_true(file_make_folders(model, &err));
+    struct settings settings;
+    settings_init(&settings);
+    settings.run = run;
+    settings.model = same;
+    assert_false(run_folder_check(&settings, true, &err));
+    assert_non_null(strstr(err.message, "holds the model"));
+    assert_int_equal(error_exit_code(err.kind), 2);
+    settings.model = base; /* around it: not touched */
+    settings.data.train = model;
+    assert_false(run_folder_check(&settings, true, &err));
+    assert_non_null(strstr(err.message, "holds data.train"));
+    settings.data.train = base;
+    assert_true(run_folder_check(&settings, true, &err));
+    settings_deinit(&settings);
+    mem_free(same);
+    mem_free(model);
+    mem_free(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_replaced_only_when_told),
         cmocka_unit_test(what_is_no_run_is_never_removed),
+        cmocka_unit_test(a_run_that_is_read_is_not_replaced),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }

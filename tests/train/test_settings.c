@@ -126,6 +126,29 @@ static void what_is_printed_reads_back_the_same(void **state)
     settings_deinit(&second);
 }
 
+/* Characters that YAML folds, or refuses unless they are escaped. */
+static void any_text_reads_back_the_same(void **state)
+{
+    (void)state;
+    static const char odd[] = "a\x7f \xc2\x85 \xe2\x80\xa8 \xc2\x9f \xef\xbb\xbf "
+                              "\xf0\x9f\x98\x80 \xc3\xa9 \t\r\n\x01 \"'\\ end ";
+    struct settings first;
+    struct settings second;
+    struct error err;
+    settings_init(&first);
+    settings_init(&second);
+    first.data.template_text = odd;
+    struct str text = {0};
+    settings_print_yaml(&first, &text);
+    if (!read(&second, text.text, &err)) {
+        fail_msg("%s\n%s", err.message, text.text);
+    }
+    assert_string_equal(second.data.template_text, odd);
+    str_deinit(&text);
+    settings_deinit(&first);
+    settings_deinit(&second);
+}
+
 static void later_sources_win(void **state)
 {
     (void)state;
@@ -180,6 +203,7 @@ static void mistakes_get_one_clear_line(void **state)
     assert_refused("seed: 1\n---\nseed: 2\n", "run.yaml:2:1: a second document begins "
                                               "here");
     assert_refused("seed:\n", "run.yaml:1:6: seed has no value");
+    assert_refused("model: \"a\\0b\"\n", "run.yaml:1:8: text with a zero byte in it");
 }
 
 static void broken_yaml_names_its_place(void **state)
@@ -255,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_contracts_keys_are_read),
         cmocka_unit_test(what_is_printed_reads_back_the_same),
+        cmocka_unit_test(any_text_reads_back_the_same),
         cmocka_unit_test(later_sources_win),
         cmocka_unit_test(mistakes_get_one_clear_line),
         cmocka_unit_test(broken_yaml_names_its_place),
