@@ -114,13 +114,26 @@ static void collect_leaves(struct accumulate *a, const struct value *value,
     };
 }
 
+/* The order in which walk_node writes them: of one node, those that fold come first, the
+ * others follow in the order of its results. */
+static bool comes_after(const struct leaf *a, const struct leaf *b)
+{
+    if (a->position != b->position) {
+        return a->position > b->position;
+    }
+    if ((a->kind == LEAF_OTHER) != (b->kind == LEAF_OTHER)) {
+        return a->kind == LEAF_OTHER;
+    }
+    return a->base->index > b->base->index;
+}
+
 /* Puts leaves [first, n) of one gradient in program order (insertion sort: few). */
 static void chain_leaves(struct accumulate *a, size_t first)
 {
     for (size_t i = first + 1; i < a->n_leaves; i++) {
         const struct leaf leaf = a->leaves[i];
         size_t j = i;
-        for (; j > first && a->leaves[j - 1].position > leaf.position; j--) {
+        for (; j > first && comes_after(&a->leaves[j - 1], &leaf); j--) {
             a->leaves[j] = a->leaves[j - 1];
         }
         a->leaves[j] = leaf;
@@ -238,13 +251,17 @@ static void walk_node(struct accumulate *a, const struct node *node)
     }
     to->block = node->block;
     to->is_backward = node->is_backward;
-    for (int i = 0; i < node->n_outputs; i++) {
-        const int first = a->first_leaf[node->outputs[i]->id];
-        for (int l = first; l >= 0; l = a->leaves[l].next_of_same) {
-            if (folds) {
-                fold_leaf(a, &a->leaves[l]);
-            } else {
-                add_leaf(a, &a->leaves[l]);
+    for (int pass = 0; pass < 2; pass++) {
+        const bool adds = pass == 1; /* what folds makes the node, so it comes first */
+        for (int i = 0; i < node->n_outputs; i++) {
+            const int first = a->first_leaf[node->outputs[i]->id];
+            for (int l = first; l >= 0; l = a->leaves[l].next_of_same) {
+                struct leaf *leaf = &a->leaves[l];
+                if (adds && leaf->kind == LEAF_OTHER) {
+                    add_leaf(a, leaf);
+                } else if (!adds && leaf->kind != LEAF_OTHER) {
+                    fold_leaf(a, leaf);
+                }
             }
         }
     }

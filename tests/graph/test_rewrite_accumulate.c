@@ -189,12 +189,37 @@ static void what_cannot_be_folded_is_added(void **state)
     graph_destroy(graph);
 }
 
+/* Both results of one node in one gradient, the second one first. */
+static void two_results_of_one_node_are_added(void **state)
+{
+    (void)state;
+    const struct mesh mesh = mesh_single();
+    struct graph *graph = graph_create(&mesh);
+    struct value *x =
+        build_input(graph, "x", type_make(DTYPE_F32, 2, (int64_t[]){4, 4}));
+    struct value *const operands[] = {x, x, x};
+    const struct node *node = graph_append(graph, OP_GEGLU_GRAD, 3, operands,
+                                           &(struct attributes){0}, NULL, NULL);
+    struct value *sum = build_add(graph, node->outputs[1], node->outputs[0]);
+    graph_add_output(graph, "g", sum, NULL);
+    static const char *const names[] = {"g"};
+    struct graph *sums = rewrite_accumulate(graph, 1, names);
+    struct error err;
+    if (!verify_graph(sums, false, &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(count(sums, OP_ACCUMULATE), 2);
+    graph_destroy(sums);
+    graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sums_are_folded_where_gradients_are_made),
         cmocka_unit_test(micro_batches_add_up),
         cmocka_unit_test(what_cannot_be_folded_is_added),
+        cmocka_unit_test(two_results_of_one_node_are_added),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
