@@ -1,6 +1,6 @@
 /*
- * backend - one call for every engine: checks what all engines ask of their callers, then
- * hands on. Which engine it is was decided by the function that made it.
+ * backend - one call for every engine: checks what all engines ask of their callers,
+ * then hands on. Which engine it is was decided by the function that made it.
  */
 #include "backend/backend.h"
 
@@ -20,6 +20,7 @@ struct engine *backend_create_cpu(const struct mesh *mesh, int first_rank,
     return engine_create(mesh, first_rank, n_local_ranks, options, err);
 }
 
+/* Programs and buffers keep a pointer to their engine, so they go first. */
 void backend_destroy(struct engine *engine)
 {
     if (engine != NULL) {
@@ -52,6 +53,7 @@ struct program *backend_compile(struct engine *engine, struct graph *owned_graph
     return engine->dispatch->compile(engine, owned_graph, err);
 }
 
+/* Reached through the program, so that callers need not keep the engine at hand. */
 void backend_program_destroy(struct program *program)
 {
     if (program != NULL) {
@@ -59,6 +61,8 @@ void backend_program_destroy(struct program *program)
     }
 }
 
+/* The graph as it was given, not as the engine runs it: its arguments and outputs are
+ * what execute counts by. */
 const struct graph *backend_program_graph(const struct program *program)
 {
     return program->graph;
@@ -69,6 +73,8 @@ size_t backend_program_bytes(const struct program *program)
     return program->engine->dispatch->program_bytes(program);
 }
 
+/* Also a real planning, only without memory: the figure cannot differ from what compile
+ * asks for. */
 size_t backend_plan_bytes(struct engine *engine, const struct graph *graph)
 {
     return engine->dispatch->plan_bytes(engine, graph);
@@ -105,6 +111,7 @@ bool backend_fetch(struct buffer *buffer, int local, void *host, struct error *e
     return buffer->engine->dispatch->fetch(buffer, local, host, err);
 }
 
+/* NULL is an answer, not a failure: the caller then copies. */
 void *backend_buffer_host(struct buffer *buffer, int local)
 {
     ASSERT(0 <= local && local < buffer->engine->n_local_ranks);

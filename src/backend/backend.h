@@ -1,8 +1,9 @@
 /*
  * backend - engines that run graphs; nobody outside this folder sees more than this.
  *
- * An engine holds some ranks of a mesh (its local ranks), keeps buffers for them, and runs
- * programs made from graphs. The calls may run ahead of the work; fetch waits for it.
+ * An engine holds some ranks of a mesh (its local ranks), keeps buffers for them, and
+ * runs programs made from graphs. The calls may run ahead of the work; fetch waits for
+ * it.
  *
  *     struct engine *engine = backend_create_cpu(&mesh, 0, 1, &options, err);
  *     struct program *program = backend_compile(engine, graph, err);
@@ -64,8 +65,8 @@ void backend_program_destroy(struct program *program); /* takes NULL */
 
 const struct graph *backend_program_graph(const struct program *program);
 
-/* Bytes of working memory per local rank. Programs of one engine share one arena, as large
- * as the largest needs. */
+/* Bytes of working memory per local rank. Programs of one engine share one arena, as
+ * large as the largest needs. */
 size_t backend_program_bytes(const struct program *program);
 
 /* The same figure for a graph, without compiling or allocating. The graph is kept. */
@@ -84,12 +85,13 @@ MUST_USE bool backend_upload(struct buffer *buffer, int local, const void *host,
 MUST_USE bool backend_fetch(struct buffer *buffer, int local, void *host,
                             struct error *err);
 
-/* On engines whose buffers are host memory: that memory (else NULL, use upload, fetch). */
+/* On engines whose buffers are host memory: that memory (else NULL, use upload,
+ * fetch). */
 void *backend_buffer_host(struct buffer *buffer, int local);
 
 /*
- * Runs the program: arguments in the graph's order; outputs in the graph's order, each a
- * buffer of the output's type. For an output with a donor pass the donor's buffer.
+ * Runs the program: arguments in the graph's order; outputs in the graph's order, each
+ * a buffer of the output's type. For an output with a donor pass the donor's buffer.
  */
 MUST_USE bool backend_execute(struct program *program, struct buffer *const *arguments,
                               struct buffer *const *outputs, struct error *err);

@@ -36,9 +36,9 @@ struct dispatch {
 /* What backend.c itself reads of an engine. */
 struct engine {
     const struct dispatch *dispatch;
-    struct mesh mesh;
-    int first_rank;
-    int n_local_ranks;
+    struct mesh mesh;  /* of the whole run */
+    int first_rank;    /* of the ranks that this engine holds */
+    int n_local_ranks; /* how many, in order of rank */
 };
 
 struct program {
@@ -48,7 +48,7 @@ struct program {
 
 struct buffer {
     struct engine *engine;
-    struct type type;
+    struct type type; /* local: the part that one rank holds */
 };
 
 #endif

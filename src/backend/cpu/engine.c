@@ -1,9 +1,9 @@
 /*
  * engine - makes and frees what programs of the CPU engine share.
  *
- * The arenas grow when a program is compiled, never in a step. Growing moves them, which
- * is why programs keep offsets and resolve addresses when arena_version has changed:
- * nothing in an arena outlives the run of a program.
+ * The arenas grow when a program is compiled, never in a step. Growing moves them,
+ * which is why programs keep offsets and resolve addresses when arena_version has
+ * changed: nothing in an arena outlives the run of a program.
  */
 #include "backend/cpu/engine.h"
 
@@ -32,6 +32,7 @@ static const size_t default_loss_head_bytes = (size_t)256 << 20;
 
 /* ---- buffers: plain host memory, one block per local rank ---- */
 
+/* Takes one of which only some ranks have memory. */
 static void buffer_destroy(struct buffer *base)
 {
     struct cpu_buffer *buffer = (struct cpu_buffer *)base;
@@ -42,6 +43,7 @@ static void buffer_destroy(struct buffer *base)
     mem_free(buffer);
 }
 
+/* Every rank has the same local shape, so one type and one size describe all blocks. */
 static struct buffer *buffer_create(struct engine *engine, const struct type *type,
                                     const char *name, struct error *err)
 {
@@ -83,6 +85,7 @@ static bool buffer_fetch(struct buffer *base, int local, void *host, struct erro
     return true;
 }
 
+/* The memory itself: writing to it is uploading. */
 static void *buffer_host(struct buffer *base, int local)
 {
     return ((struct cpu_buffer *)base)->memory[local];
@@ -90,6 +93,7 @@ static void *buffer_host(struct buffer *base, int local)
 
 /* ---- arenas and scratch ---- */
 
+/* NULL where the engine was not finished. */
 static void free_blocks(void **owned_blocks, int n)
 {
     for (int i = 0; owned_blocks != NULL && i < n; i++) {
@@ -98,6 +102,7 @@ static void free_blocks(void **owned_blocks, int n)
     mem_free(owned_blocks);
 }
 
+/* A program that outlives its engine would read freed arenas, hence the assertion. */
 static void engine_destroy(struct engine *base)
 {
     struct cpu_engine *engine = (struct cpu_engine *)base;
@@ -115,7 +120,9 @@ static const char *engine_describe(const struct engine *base)
     return ((const struct cpu_engine *)base)->description;
 }
 
-/* Old blocks go first: nothing in them is of use, and both at once might not fit. */
+/* Old blocks go first: nothing in them is of use, and both at once might not fit. On
+ * failure some blocks are NULL and the caller's size stays 0, so the next call begins
+ * anew. */
 static bool grow_blocks(void **blocks, int n, size_t bytes, const char *what,
                         struct error *err)
 {
@@ -132,6 +139,7 @@ static bool grow_blocks(void **blocks, int n, size_t bytes, const char *what,
     return true;
 }
 
+/* Sizes only grow: programs that were compiled before still fit. */
 bool engine_reserve(struct cpu_engine *engine, size_t arena_bytes, size_t thread_bytes,
                     struct error *err)
 {
@@ -168,8 +176,8 @@ struct square_product {
 };
 
 /*
- * Libraries prepare themselves on a thread's first call (memory, thread counts). Each task
- * waits until all have begun, so every thread of the pool gets one of them.
+ * Libraries prepare themselves on a thread's first call (memory, thread counts). Each
+ * task waits until all have begun, so every thread of the pool gets one of them.
  */
 static void warm_thread(void *context, int64_t task, int thread)
 {
@@ -222,6 +230,8 @@ static void multiply_tile(void *context, int64_t task, int thread)
                        product->c + row * side + column, side);
 }
 
+/* A product [n, n] x [n, n] takes 2 n^3 operations. The operands are numbers of
+ * ordinary size: zeros or subnormal ones may run at another speed. */
 static double measure_gemm_gflops(struct engine *base)
 {
     const struct cpu_engine *engine = (const struct cpu_engine *)base;
@@ -272,6 +282,8 @@ static const struct dispatch cpu_dispatch = {
     .measure_gemm_gflops = measure_gemm_gflops,
 };
 
+/* The provider is found before the pool is made, since a wrong name should cost
+ * nothing; threads are warmed last, when all else is there. */
 struct engine *engine_create(const struct mesh *mesh, int first_rank, int n_local_ranks,
                              const struct backend_options *options, struct error *err)
 {
@@ -293,7 +305,8 @@ struct engine *engine_create(const struct mesh *mesh, int first_rank, int n_loca
         goto fail;
     }
     const int n_threads = pool_n_threads(engine->pool);
-    /* Never empty, so that operands of programs without working memory have addresses. */
+    /* Never empty, so that operands of programs without working memory have
+     * addresses. */
     engine->arenas = mem_alloc_array((size_t)n_local_ranks, sizeof(*engine->arenas));
     engine->thread_scratch =
         mem_alloc_array((size_t)n_threads, sizeof(*engine->thread_scratch));

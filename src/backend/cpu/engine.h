@@ -20,12 +20,12 @@ struct cpu_engine {
     struct pool *pool;
     const struct gemm *gemm;
     const struct native *native;
-    size_t loss_head_bytes;
-    bool profiles;
-    char description[160];
+    size_t loss_head_bytes; /* that a chunk of logits may take */
+    bool profiles;          /* times are kept per step */
+    char description[160];  /* what backend_describe gives */
 
-    void **
-        arenas; /* by local rank; each arena_bytes; moved by a program that needs more */
+    /* By local rank, each arena_bytes; moved when a program needs more. */
+    void **arenas;
     size_t arena_bytes;
     uint64_t arena_version; /* counts moves: programs resolve their pointers again */
 
@@ -46,7 +46,8 @@ MUST_USE struct engine *engine_create(const struct mesh *mesh, int first_rank,
                                       const struct backend_options *options,
                                       struct error *err);
 
-/* Makes room for a program that needs arena_bytes per rank and thread_bytes per thread. */
+/* Makes room for a program that needs arena_bytes per rank and thread_bytes per
+ * thread. */
 MUST_USE bool engine_reserve(struct cpu_engine *engine, size_t arena_bytes,
                              size_t thread_bytes, struct error *err);
 

@@ -2,8 +2,8 @@
  * executor - the loop over steps.
  *
  * Ranks run in lockstep: the tasks of a phase, of all local ranks, are shared out among
- * the threads together, and a phase ends before the next begins. So a collective reads the
- * operands of other ranks as they are, and 16 ranks need no more than one thread.
+ * the threads together, and a phase ends before the next begins. So a collective reads
+ * the operands of other ranks as they are, and 16 ranks need no more than one thread.
  *
  * Nothing is allocated here; the guards prove it in tests.
  */
@@ -20,9 +20,9 @@
 /* What a task of the pool needs to find its part. */
 struct run {
     struct cpu_engine *engine;
-    struct kernel_call call;
-    const struct program_step *step;
-    int phase;
+    struct kernel_call call;         /* node and ranks are those of the step */
+    const struct program_step *step; /* that runs now */
+    int phase;                       /* of the step */
     /* copies */
     const unsigned char *source;
     unsigned char *target;
@@ -32,6 +32,8 @@ struct run {
 /* Bytes of a copy per task. */
 static const size_t copy_chunk_bytes = (size_t)256 << 10;
 
+/* Task t of the pool is task t mod n_tasks of local rank t / n_tasks: ranks are a
+ * further dimension of the grid. */
 static void run_task(void *context, int64_t task, int thread)
 {
     const struct run *run = context;
@@ -47,8 +49,8 @@ static void run_task(void *context, int64_t task, int thread)
     }
 }
 
-/* A single task, or many that are tiny together, run here and now: waking another thread
- * takes longer than they do. */
+/* A single task, or many that are tiny together, run here and now: waking another
+ * thread takes longer than they do. */
 static void share_out(const struct run *run, int64_t n_tasks, bool is_small,
                       pool_task_fn task_fn, void *context)
 {
@@ -61,6 +63,7 @@ static void share_out(const struct run *run, int64_t n_tasks, bool is_small,
     }
 }
 
+/* The last chunk is what is left. */
 static void copy_task(void *context, int64_t task, int thread)
 {
     (void)thread;
@@ -71,7 +74,8 @@ static void copy_task(void *context, int64_t task, int thread)
            left < copy_chunk_bytes ? left : copy_chunk_bytes);
 }
 
-/* Shared out in chunks: the big ones are accumulators of a hundred megabytes. */
+/* Shared out in chunks: the big ones are accumulators of a hundred megabytes. Source
+ * and target are either the same or apart. */
 static void copy(struct run *run, const void *source, void *target, size_t bytes)
 {
     if (source == target || bytes == 0) {
@@ -85,7 +89,9 @@ static void copy(struct run *run, const void *source, void *target, size_t bytes
 }
 
 /* First the results that start as a copy of an operand (a donor that the caller did not
- * pass on, for one), then the phases of the kernel. */
+ * pass on, for one), then the phases of the kernel. Copies come before the first phase
+ * of the same step, with a barrier between, so a kernel finds its result's memory
+ * filled. */
 static void run_step(struct run *run, const struct program_step *step, int n_ranks)
 {
     for (int i = 0; i < step->n_copies; i++) {
@@ -106,7 +112,8 @@ static void run_step(struct run *run, const struct program_step *step, int n_ran
     }
 }
 
-/* Memory that a slot outside the arena means, with the caller's buffers. */
+/* Memory that a slot outside the arena means, with the caller's buffers. An argument
+ * may be a slice of the caller's buffer (a stacked parameter), hence its offset. */
 static unsigned char *outside_address(const struct cpu_program *program,
                                       enum plan_kind kind, int index, int rank,
                                       struct buffer *const *arguments,
@@ -122,8 +129,9 @@ static unsigned char *outside_address(const struct cpu_program *program,
     return memory + argument->offset;
 }
 
-/* The caller may pass other buffers each time, so these are filled in for each run: some
- * thousand stores. */
+/* The caller may pass other buffers each time, so these are filled in for each run:
+ * some thousand stores. places[] holds those outside the arena first, so this walks a
+ * prefix. */
 static void resolve_outside(const struct cpu_program *program,
                             struct buffer *const *arguments,
                             struct buffer *const *outputs)
@@ -136,7 +144,9 @@ static void resolve_outside(const struct cpu_program *program,
     }
 }
 
-/* Addresses in the arenas: only when those have moved since the last run. */
+/* Addresses in the arenas: only when those have moved since the last run. Arenas move
+ * only when another program was compiled that needs more; in a run of steps this
+ * returns at once. */
 static void resolve_arena(struct cpu_program *program, const struct cpu_engine *engine)
 {
     if (program->arena_version == engine->arena_version) {
@@ -157,7 +167,9 @@ static void resolve_arena(struct cpu_program *program, const struct cpu_engine *
     }
 }
 
-/* Outputs that are arguments, or parts of other values. */
+/* Outputs that are arguments, or parts of other values. Last, when all values are
+ * there. Where the caller passed the donor's own buffer, source and target are one and
+ * nothing is copied. */
 static void deliver(const struct cpu_program *program, struct run *run,
                     struct buffer *const *arguments, struct buffer *const *outputs)
 {
@@ -178,12 +190,14 @@ static void deliver(const struct cpu_program *program, struct run *run,
     }
 }
 
+/* Kernels do not fail: a run is refused before its first step or it is complete. */
 bool executor_run(struct program *base, struct buffer *const *arguments,
                   struct buffer *const *outputs, struct error *err)
 {
     struct cpu_program *program = (struct cpu_program *)base;
     struct cpu_engine *engine = (struct cpu_engine *)base->engine;
-    if (engine->arena_bytes < program->arena_bytes) {
+    if (engine->arena_bytes < program->arena_bytes ||
+        engine->thread_bytes < program->thread_bytes) {
         return error_set(
             err, ERROR_RESOURCE,
             "the engine has lost its working memory: a program that needed "

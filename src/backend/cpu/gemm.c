@@ -1,9 +1,9 @@
 /*
- * gemm - which library multiplies, by a fixed table: never by a timing, so that a machine
- * always computes with the same one.
+ * gemm - which library multiplies, by a fixed table: never by a timing, so that a
+ * machine always computes with the same one.
  *
- * Measured on 2 cores, f32: with AVX2 only (Zen 3) OpenBLAS 172 GFLOP/s, oneDNN 150 to 160;
- * with AVX-512 (Zen 5) oneDNN about 400, more than OpenBLAS. Builds for the thread
+ * Measured on 2 cores, f32: with AVX2 only (Zen 3) OpenBLAS 172 GFLOP/s, oneDNN 150 to
+ * 160; with AVX-512 (Zen 5) oneDNN about 400, more than OpenBLAS. Builds for the thread
  * sanitizer (LATHE_PLAIN_GEMM) have the plain one only: it cannot see into libraries.
  */
 #include "backend/cpu/gemm.h"
@@ -23,6 +23,8 @@ static const struct gemm onednn = {"onednn", gemm_onednn_f32, gemm_plain_f64};
 
 static const struct gemm plain = {"plain", gemm_plain_f32, gemm_plain_f64};
 
+/* oneDNN where there is AVX-512, as measured above. Support is asked of the processor,
+ * not of the build. */
 static const struct gemm *find_best(void)
 {
 #if defined(LATHE_PLAIN_GEMM)
@@ -34,6 +36,7 @@ static const struct gemm *find_best(void)
 #endif
 }
 
+/* A run that was recorded can thus be repeated with the provider it had. */
 static const struct gemm *find_named(const char *name)
 {
 #ifndef LATHE_PLAIN_GEMM
@@ -47,6 +50,8 @@ static const struct gemm *find_named(const char *name)
     return strcmp(name, plain.name) == 0 ? &plain : NULL;
 }
 
+/* OpenBLAS has one setting for the process and is told once; oneDNN is told on each
+ * thread (gemm_onednn.c). */
 const struct gemm *gemm_find(const char *name, struct error *err)
 {
     const struct gemm *found = name == NULL ? find_best() : find_named(name);

@@ -1,9 +1,9 @@
 /*
  * gemm_onednn - dnnl_sgemm behind lathe's signature.
  *
- * The library shares its work out by OpenMP, whose number of threads is a setting of the
- * calling thread: each thread of the pool sets it to one on its first call. The library
- * takes packing memory from the heap in every call and gives it back.
+ * The library shares its work out by OpenMP, whose number of threads is a setting of
+ * the calling thread: each thread of the pool sets it to one on its first call. The
+ * library takes packing memory from the heap in every call and gives it back.
  */
 #include "backend/cpu/gemm_onednn.h"
 

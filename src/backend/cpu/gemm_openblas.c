@@ -1,8 +1,8 @@
 /*
  * gemm_openblas - cblas_sgemm behind lathe's signature.
  *
- * Calls from several threads at once are safe in Debian's 0.3.21 (pthread build): each call
- * takes its own packing buffer, kept by the library for the next.
+ * Calls from several threads at once are safe in Debian's 0.3.21 (pthread build): each
+ * call takes its own packing buffer, kept by the library for the next.
  */
 #include "backend/cpu/gemm_openblas.h"
 

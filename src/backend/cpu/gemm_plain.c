@@ -1,8 +1,8 @@
 /*
  * gemm_plain - one blocked loop nest, compiled for f32 and f64 from gemm_plain.inc.
  *
- * A block of b is copied row-major into a buffer on the stack, so that all four cases of
- * transposes run the same inner loop, which compilers vectorise over columns.
+ * A block of b is copied row-major into a buffer on the stack, so that all four cases
+ * of transposes run the same inner loop, which compilers vectorise over columns.
  */
 #include "backend/cpu/gemm_plain.h"
 

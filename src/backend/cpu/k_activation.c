@@ -1,5 +1,6 @@
 /*
- * k_activation - elementwise composites: GELU, GEGLU, SiLU, softcap and their gradients.
+ * k_activation - elementwise composites: GELU, GEGLU, SiLU, softcap and their
+ * gradients.
  *
  * One phase, KERNEL_CHUNK elements a task. A result may be the memory of an operand.
  */

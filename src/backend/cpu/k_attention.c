@@ -2,13 +2,13 @@
  * k_attention - attention in blocks with a running softmax: memory linear in tokens.
  *
  * A task is a block of rows. It walks over blocks of the keys that any of them sees;
- * everything outside is never touched. For each row it keeps the largest score m and the
- * sum l of exp(score - m) so far; when m grows, l and the output row, which serves as the
- * accumulator, shrink by exp(m_old - m_new). In the end out /= l and lse = m + log l.
- * (Milakov and Gimelshein 2018; Dao et al. 2022.)
+ * everything outside is never touched. For each row it keeps the largest score m and
+ * the sum l of exp(score - m) so far; when m grows, l and the output row, which serves
+ * as the accumulator, shrink by exp(m_old - m_new). In the end out /= l and lse = m +
+ * log l. (Milakov and Gimelshein 2018; Dao et al. 2022.)
  *
- * The keys that one query sees are one span (graph/build.h), so a row of scores is masked
- * by filling both sides of the span with zeros.
+ * The keys that one query sees are one span (graph/build.h), so a row of scores is
+ * masked by filling both sides of the span with zeros.
  */
 #include "backend/cpu/k_attention.h"
 
@@ -33,7 +33,8 @@ static int64_t n_blocks(const struct attention *a)
     return base_div_up(a->T, a->tokens_per_block);
 }
 
-/* Later blocks of a causal sequence see more keys; tasks are small enough to even out. */
+/* Later blocks of a causal sequence see more keys; tasks are small enough to even
+ * out. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)phase;
@@ -42,8 +43,8 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return a.B * a.n_strands * n_blocks(&a);
 }
 
-/* Scores of row r into exp(score - m), zero where unseen; `out`, its output row, shrinks
- * when m grows (NULL: nothing there yet). */
+/* Scores of row r into exp(score - m), zero where unseen; `out`, its output row,
+ * shrinks when m grows (NULL: nothing there yet). */
 static void softmax_row(const struct attention *a, const struct attention_block *block,
                         int64_t r, struct running *running, float *out)
 {

@@ -3,9 +3,9 @@
  * blocks, and which keys a query sees.
  *
  * Products run on blocks of rows of q. A row is one query of one head; where all heads
- * share one key-value head (G = 1), the H rows of a token are neighbours in memory and a
- * block holds all of them, so that few tokens fill it and little is wasted where the mask
- * cuts through. Else a block holds rows of one head.
+ * share one key-value head (G = 1), the H rows of a token are neighbours in memory and
+ * a block holds all of them, so that few tokens fill it and little is wasted where the
+ * mask cuts through. Else a block holds rows of one head.
  */
 #ifndef BACKEND_CPU_K_ATTENTION_H
 #define BACKEND_CPU_K_ATTENTION_H
@@ -54,8 +54,8 @@ int64_t attention_q_at(const struct attention *a, const struct attention_block *
 int64_t attention_kv_at(const struct attention *a, const struct attention_block *block);
 int64_t attention_g(const struct attention *a, int64_t strand);
 
-/* Row r of the block: its place in lse [B, H, T], and the keys that it sees, counted from
- * the block's first key and cut to the block; empty: end == begin. */
+/* Row r of the block: its place in lse [B, H, T], and the keys that it sees, counted
+ * from the block's first key and cut to the block; empty: end == begin. */
 int64_t attention_lse_at(const struct attention *a, const struct attention_block *block,
                          int64_t r);
 struct grid_span attention_row_keys(const struct attention *a,

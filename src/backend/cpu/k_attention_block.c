@@ -6,8 +6,8 @@
 /* Rows of one head in a block: fewer, as the mask cuts through that many tokens. */
 enum { ROWS_OF_ONE_HEAD = 64 };
 
-/* Heads share a block when there is one key-value head: then row (token, head) of q is at a
- * fixed stride. With several groups the heads of one are not. */
+/* Heads share a block when there is one key-value head: then row (token, head) of q is
+ * at a fixed stride. With several groups the heads of one are not. */
 struct attention attention_shape(const struct node *node)
 {
     const int64_t *q = node->inputs[0]->type.shape.dim;
@@ -94,7 +94,8 @@ struct grid_span attention_row_keys(const struct attention *a,
     return (struct grid_span){begin, base_max(end, begin)};
 }
 
-/* A scan over the tokens: a few hundred comparisons for a block of millions of products. */
+/* A scan over the tokens: a few hundred comparisons for a block of millions of
+ * products. */
 struct grid_span attention_visible(const struct attention *a, int64_t b,
                                    struct grid_span tokens)
 {

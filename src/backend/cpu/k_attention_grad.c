@@ -6,11 +6,11 @@
  *   ds = p (dp - delta) scale
  *   dv = p^T dout,  dk = ds^T q,  dq = ds k
  *
- * A task of phase 0 owns a segment of the tokens of one strand: it walks over its blocks
- * of rows and over the keys that each sees, finishes dq, and adds up dk and dv of its own
- * in scratch. Phase 1 sums these parts in order: over segments, and over the heads of a
- * group where each is a strand. Long sequences are cut into segments only so far that
- * there are MIN_TASKS.
+ * A task of phase 0 owns a segment of the tokens of one strand: it walks over its
+ * blocks of rows and over the keys that each sees, finishes dq, and adds up dk and dv
+ * of its own in scratch. Phase 1 sums these parts in order: over segments, and over the
+ * heads of a group where each is a strand. Long sequences are cut into segments only so
+ * far that there are MIN_TASKS.
  */
 #include <string.h>
 
@@ -118,8 +118,8 @@ static void grad_row(const struct attention_grad *grad,
     memset(ds + seen.end, 0, after_bytes);
 }
 
-/* One block's share of dq (the first block of keys overwrites), and of dk and dv, given at
- * the block's first key. */
+/* One block's share of dq (the first block of keys overwrites), and of dk and dv, given
+ * at the block's first key. */
 static void grad_block(const struct attention_grad *grad,
                        const struct attention_block *block, bool is_first,
                        struct blocks *blocks, float *dk, float *dv)

@@ -1,9 +1,9 @@
 /*
  * k_collective - kernels of collectives among local ranks.
  *
- * Ranks run in lockstep, so the operands of all of them are there: a collective reads its
- * neighbours' memory. Sums run in the order of the group's coordinates, in f32 (f64 for
- * f64; bf16 rounded once at the end), so every rank gets the same bits.
+ * Ranks run in lockstep, so the operands of all of them are there: a collective reads
+ * its neighbours' memory. Sums run in the order of the group's coordinates, in f32 (f64
+ * for f64; bf16 rounded once at the end), so every rank gets the same bits.
  */
 #include <string.h>
 
@@ -32,9 +32,9 @@ static int own_coordinate(const struct kernel_call *call, int local_rank)
 /* ---- boxes that move: all_gather, all_to_all, take_split ---- */
 
 /*
- * The box that a node moves between a rank and its neighbours: the smaller of operand and
- * result in every dimension. For coordinate `there` of the other rank and `here` of this
- * one, it starts at multiples of its own lengths.
+ * The box that a node moves between a rank and its neighbours: the smaller of operand
+ * and result in every dimension. For coordinate `there` of the other rank and `here` of
+ * this one, it starts at multiples of its own lengths.
  */
 static struct move box_move(const struct node *node)
 {
@@ -51,7 +51,8 @@ static struct move box_move(const struct node *node)
     return move_make(dtype_bytes(x->dtype), x->shape.rank, dim, source, target);
 }
 
-/* Bytes to block number `block` along `axis` of an array of `type`, cut as the other. */
+/* Bytes to block number `block` along `axis` of an array of `type`, cut as the
+ * other. */
 static size_t block_offset(const struct type *type, const struct type *other, int axis,
                            int block)
 {
@@ -157,8 +158,8 @@ union block {
 };
 
 /*
- * result[i] = sum (or largest) over the group's coordinates of x[i], for n elements that
- * start at byte `source` of each operand.
+ * result[i] = sum (or largest) over the group's coordinates of x[i], for n elements
+ * that start at byte `source` of each operand.
  */
 static void reduce_run(const struct kernel_call *call, int local_rank, size_t source,
                        unsigned char *result, int64_t n)

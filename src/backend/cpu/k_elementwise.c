@@ -1,8 +1,8 @@
 /*
  * k_elementwise - kernels of primitives that work element by element.
  *
- * A task is KERNEL_CHUNK elements. bf16 and f16 operands are widened to f32 in blocks on
- * the stack, computed in f32 and rounded once.
+ * A task is KERNEL_CHUNK elements. bf16 and f16 operands are widened to f32 in blocks
+ * on the stack, computed in f32 and rounded once.
  */
 #include <assert.h>
 #include <string.h>
@@ -98,8 +98,8 @@ static void run_widened(plain_binary_fn loop, const struct operand *a,
     }
 }
 
-/* The loop on this task's elements. A result may lie in an operand's memory: element i is
- * read before it is written, in the widened form block by block. */
+/* The loop on this task's elements. A result may lie in an operand's memory: element i
+ * is read before it is written, in the widened form block by block. */
 static void run_loop(const struct kernel_call *call, int local_rank, int64_t task,
                      plain_binary_fn loop)
 {
@@ -179,7 +179,8 @@ static void run_is_finite(const struct kernel_call *call, int local_rank, int ph
     run_one_operand(call, local_rank, task, loops->is_finite);
 }
 
-/* plain_cast knows all pairs. Rewriting passes also use it, with equal types, to copy. */
+/* plain_cast knows all pairs. Rewriting passes also use it, with equal types, to
+ * copy. */
 static void run_cast(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {

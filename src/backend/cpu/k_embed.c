@@ -42,7 +42,8 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     }
 }
 
-/* With parts of the vocabulary on each rank, ids have to be shifted: the definition does. */
+/* With parts of the vocabulary on each rank, ids have to be shifted: the definition
+ * does. */
 static bool supports(const struct node *node)
 {
     return kernel_takes_f32(node) && !kernel_is_split_by_rows(node->inputs[0]);

@@ -1,8 +1,8 @@
 /*
  * k_gather - kernels of gather_rows and its transpose, scatter_add_rows.
  *
- * A scatter's task owns a range of rows of the accumulator and walks all ids in order, so
- * rows that come several times are added in the same order at any number of threads.
+ * A scatter's task owns a range of rows of the accumulator and walks all ids in order,
+ * so rows that come several times are added in the same order at any number of threads.
  */
 #include <string.h>
 
@@ -122,7 +122,8 @@ static void add_row(enum dtype dtype, unsigned char *target, enum dtype source_d
     }
 }
 
-/* Phase 0 where keep may be false: it is read at run time, so the phase is always there. */
+/* Phase 0 where keep may be false: it is read at run time, so the phase is always
+ * there. */
 static void clear_chunk(const struct kernel_call *call, int local_rank, int64_t task)
 {
     const struct kernel_rank *rank = &call->ranks[local_rank];

@@ -5,8 +5,8 @@
 
 #include "backend/cpu/kernel.h"
 
-/* Tasks past the end get an empty span, so grids may be larger than the work at hand (the
- * loss head has fewer rows than its shapes say). */
+/* Tasks past the end get an empty span, so grids may be larger than the work at hand
+ * (the loss head has fewer rows than its shapes say). */
 struct grid_span grid_span(int64_t task, int64_t per_task, int64_t n_items)
 {
     const int64_t begin = base_min(task * per_task, n_items);

@@ -19,7 +19,8 @@ int64_t grid_rows_per_task(int64_t row_elements);
 /* The same for `n_rows` rows: the number of tasks. */
 int64_t grid_row_tasks(int64_t n_rows, int64_t row_elements);
 
-/* Length of the last dimension (1 for a scalar), and the number of rows of that length. */
+/* Length of the last dimension (1 for a scalar), and the number of rows of that
+ * length. */
 int64_t grid_row_length(const struct type *type);
 int64_t grid_n_rows(const struct type *type);
 

@@ -228,7 +228,8 @@ static void compute_dlogits(const struct work *work, struct grid_span columns, f
     }
 }
 
-/* dz of one tile and both products with it. `partial` is this part's sum for d_hidden. */
+/* dz of one tile and both products with it. `partial` is this part's sum for
+ * d_hidden. */
 static void grad_tile(const struct work *work, int64_t tile, bool is_first,
                       float *partial)
 {
@@ -311,7 +312,8 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return loss_head_n_tasks(&head, loss_head_phase(&head, phase).step);
 }
 
-/* The layout is computed anew for each task: some divisions against millions of products. */
+/* The layout is computed anew for each task: some divisions against millions of
+ * products. */
 static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
                 void *thread_scratch)
 {
@@ -356,8 +358,8 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     }
 }
 
-/* With parts of the vocabulary on each rank, maxima and sums have to meet in the middle of
- * the op: the definition does that. */
+/* With parts of the vocabulary on each rank, maxima and sums have to meet in the middle
+ * of the op: the definition does that. */
 static bool supports(const struct node *node)
 {
     return kernel_takes_f32(node) && !kernel_is_split_by_rows(node->inputs[1]);

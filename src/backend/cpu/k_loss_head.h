@@ -9,7 +9,8 @@
 #include "backend/cpu/kernel.h"
 
 /* The logits of a chunk take at most `bytes` (a row at least), what stands beside them
- * about a tenth of that, plus 12 bytes for each entry of loss_rows. Offsets in bytes. */
+ * about a tenth of that, plus 12 bytes for each entry of loss_rows. Offsets in
+ * bytes. */
 struct loss_head {
     int64_t N, D, V, C;
     bool has_gradient;
@@ -33,12 +34,13 @@ struct loss_head {
 
 struct loss_head loss_head_layout(const struct node *node, size_t bytes);
 
-/* The rows of a chunk when n_rows have loss: as few chunks as fit them, of equal size, as
- * each has to pass over the whole table. Empty after the last. */
+/* The rows of a chunk when n_rows have loss: as few chunks as fit them, of equal size,
+ * as each has to pass over the whole table. Empty after the last. */
 struct grid_span loss_head_chunk(const struct loss_head *head, int64_t chunk,
                                  int64_t n_rows);
 
-/* What a phase does; the five of a chunk (three without gradient) come once per chunk. */
+/* What a phase does; the five of a chunk (three without gradient) come once per
+ * chunk. */
 enum loss_head_step {
     LOSS_HEAD_PREPARE, /* list the real entries, clear d_hidden */
     LOSS_HEAD_GATHER,  /* hidden rows of the chunk */
@@ -58,8 +60,8 @@ int loss_head_n_phases(const struct loss_head *head);
 struct loss_head_phase loss_head_phase(const struct loss_head *head, int phase);
 int64_t loss_head_n_tasks(const struct loss_head *head, enum loss_head_step step);
 
-/* Rows per task of GATHER and COMBINE; columns per task of SCATTER; elements per task of
- * clearing d_hidden. */
+/* Rows per task of GATHER and COMBINE; columns per task of SCATTER; elements per task
+ * of clearing d_hidden. */
 enum { LOSS_HEAD_ROWS = 16, LOSS_HEAD_COLUMNS = 64, LOSS_HEAD_CLEAR = 65536 };
 
 #endif

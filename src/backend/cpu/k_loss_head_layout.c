@@ -2,9 +2,9 @@
  * k_loss_head_layout - chunk size, tiles, parts and scratch of the loss head.
  *
  * A chunk is as large as the setting allows, because each chunk reads the table and
- * updates d_table once, and these passes over memory are what small chunks pay for. It is
- * not larger than 512 rows: by then the products dominate, and small vocabularies stay in
- * cache.
+ * updates d_table once, and these passes over memory are what small chunks pay for. It
+ * is not larger than 512 rows: by then the products dominate, and small vocabularies
+ * stay in cache.
  */
 #include "backend/cpu/k_grid.h"
 #include "backend/cpu/k_loss_head.h"
@@ -29,9 +29,9 @@ static size_t take(size_t *total, int64_t bytes)
 
 /*
  * Tiles: wide enough for the product to run at full speed, narrow enough that a tile of
- * logits and its rows of the table stay in the second cache, and at least some 32 of them
- * for small vocabularies, as they are the tasks. Parts: each costs a [chunk, D] sum, and
- * bounds how many threads work on gradients.
+ * logits and its rows of the table stay in the second cache, and at least some 32 of
+ * them for small vocabularies, as they are the tasks. Parts: each costs a [chunk, D]
+ * sum, and bounds how many threads work on gradients.
  */
 static void cut_vocabulary(struct loss_head *head)
 {

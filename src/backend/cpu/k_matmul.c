@@ -6,8 +6,8 @@
  * enough of them; small results are cut finer, down to what is worth a thread.
  *
  * Products run in f32, or in f64 when an operand is f64. Operands of another dtype are
- * widened on the way in, WIDEN_K columns at a time, into the thread's scratch; a result of
- * another dtype is summed there and rounded once.
+ * widened on the way in, WIDEN_K columns at a time, into the thread's scratch; a result
+ * of another dtype is summed there and rounded once.
  */
 #include <string.h>
 
@@ -27,8 +27,9 @@ enum {
 };
 
 /* Costs are in FLOPs; reading an element of an operand counts as 16. Tiles of the first
- * kind are as fast as larger ones (256 x 160 x 640 is 50 MFLOP); the smaller ones lose a
- * tenth and are made only up to FEW_TILES; below the last, waking a thread costs more. */
+ * kind are as fast as larger ones (256 x 160 x 640 is 50 MFLOP); the smaller ones lose
+ * a tenth and are made only up to FEW_TILES; below the last, waking a thread costs
+ * more. */
 static const double read_cost = 16.0;
 static const double full_tile_cost = 160e6;
 static const double small_tile_cost = 40e6;
@@ -49,8 +50,8 @@ static double tile_cost(const struct grid *grid)
     return (double)grid->k * (2.0 * m * n + read_cost * (m + n));
 }
 
-/* Sides for at least these counts, rounded up for the inner kernels; then the counts that
- * come of it. */
+/* Sides for at least these counts, rounded up for the inner kernels; then the counts
+ * that come of it. */
 static void set_counts(struct grid *grid, int64_t tiles_m, int64_t tiles_n)
 {
     grid->tile_m = base_div_up(grid->m, tiles_m);
@@ -175,7 +176,8 @@ static struct tile make_tile(const struct kernel_call *call, int local_rank,
     return tile;
 }
 
-/* c (+)= a . b over k of the inner dimension; all blocks are of one type, f32 or f64. */
+/* c (+)= a . b over k of the inner dimension; all blocks are of one type, f32 or
+ * f64. */
 static void multiply(const struct tile *tile, const struct block *a,
                      const struct block *b, const struct block *c, int64_t k,
                      bool accumulates)
@@ -204,7 +206,8 @@ static void convert(const struct block *from, const struct block *to, int64_t n_
     }
 }
 
-/* The part of an operand from k0 on, in dtype `real`: itself, or widened to `scratch`. */
+/* The part of an operand from k0 on, in dtype `real`: itself, or widened to
+ * `scratch`. */
 static struct block widen(const struct block *operand, bool k_runs_down, int64_t side,
                           int64_t k0, int64_t n_k, enum dtype real,
                           unsigned char *scratch)

@@ -1,6 +1,6 @@
 /*
- * k_move - kernels that move elements and compute nothing: transposes, broadcasts, slices,
- * pads, concatenation. All are moves (move.h); here stand their strides.
+ * k_move - kernels that move elements and compute nothing: transposes, broadcasts,
+ * slices, pads, concatenation. All are moves (move.h); here stand their strides.
  */
 #include <string.h>
 
@@ -56,7 +56,8 @@ static struct shifted_move make_transpose(const struct node *node)
                                                    y->shape.dim, source, target)};
 }
 
-/* Dimension i of x is dimension axes[i] of the result; new and stretched ones repeat. */
+/* Dimension i of x is dimension axes[i] of the result; new and stretched ones
+ * repeat. */
 static struct shifted_move make_broadcast(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;

@@ -2,8 +2,8 @@
  * k_norm - RMS norm over the last dimension, forward and backward.
  *
  * A task is a block of rows. The gradient of the weight is a sum over all rows (tokens,
- * and heads where a row is a head): every block adds up its own in scratch, and a second
- * phase adds the blocks in order.
+ * and heads where a row is a head): every block adds up its own in scratch, and a
+ * second phase adds the blocks in order.
  */
 #include <string.h>
 

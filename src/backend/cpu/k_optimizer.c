@@ -70,7 +70,8 @@ static int64_t squares_n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? n_stream_tasks(node) : 1;
 }
 
-/* In f64 from the first square on: the norm decides on clipping at every layout alike. */
+/* In f64 from the first square on: the norm decides on clipping at every layout
+ * alike. */
 static void run_squares(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {

@@ -4,10 +4,10 @@
  * All sums run in f64 and are rounded once, so they are as exact as their operands.
  *
  * Dimensions are merged into alternating groups of kept and reduced ones. The innermost
- * group is walked as runs: a reduced run becomes one number, a kept run adds to a row of
- * accumulators. The runs of one result are taken in order; where there are few results
- * and many runs, they are cut into parts whose sums are added in order in a second phase.
- * The cut depends on shapes only.
+ * group is walked as runs: a reduced run becomes one number, a kept run adds to a row
+ * of accumulators. The runs of one result are taken in order; where there are few
+ * results and many runs, they are cut into parts whose sums are added in order in a
+ * second phase. The cut depends on shapes only.
  */
 #include <math.h>
 #include <string.h>

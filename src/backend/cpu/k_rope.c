@@ -2,8 +2,8 @@
  * k_rope - rotary position embedding and its gradient, which turns back.
  *
  * Phase 0 computes the frequencies once, in f64, rounded to f32 as the reference holds
- * them; the angle is their f32 product with the position. In phase 1 a task is a block of
- * tokens: cosines and sines are computed once per token and used for all its heads.
+ * them; the angle is their f32 product with the position. In phase 1 a task is a block
+ * of tokens: cosines and sines are computed once per token and used for all its heads.
  */
 #include <math.h>
 
@@ -38,8 +38,8 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? 1 : grid_row_tasks(dim[0] * dim[1], dim[2] * dim[3]);
 }
 
-/* theta^(-2d/K) / factor. Partial rotary embedding keeps the exponent of the whole head and
- * turns only the first pairs. */
+/* theta^(-2d/K) / factor. Partial rotary embedding keeps the exponent of the whole head
+ * and turns only the first pairs. */
 static void compute_frequencies(const struct node *node, float *frequencies)
 {
     const struct attributes *attributes = &node->attributes;

@@ -1,8 +1,8 @@
 /*
  * k_source - kernels of ops without tensor operands: constants, counting, random bits.
  *
- * What counts elements counts global ones: a rank that holds block c of a split dimension
- * starts where block c starts, so the values do not depend on the layout.
+ * What counts elements counts global ones: a rank that holds block c of a split
+ * dimension starts where block c starts, so the values do not depend on the layout.
  */
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /*
- * kernel - the table of kernels, made from ops.def: each op names a `kernel_NAME` in some
- * k_*.c, so that a missing one is a link error. Here are those of ops that never run.
+ * kernel - the table of kernels, made from ops.def: each op names a `kernel_NAME` in
+ * some k_*.c, so that a missing one is a link error. Here are those of ops that never
+ * run.
  */
 #include "backend/cpu/kernel.h"
 
@@ -30,6 +31,7 @@ const struct kernel kernel_repeat = {.run = NULL};
 /* A cast and a gather: the definition is as fast as a kernel would be. */
 const struct kernel kernel_use_param = {.run = NULL};
 
+/* By value of the enum: the table has an entry for each. */
 const struct kernel *kernel_of(enum op op)
 {
     ASSERT((unsigned)op < OP_COUNT);
@@ -42,6 +44,8 @@ static bool is_other_float(enum dtype dtype)
     return dtype_is_float(dtype) && dtype != DTYPE_F32;
 }
 
+/* Integers and bool are operands of such kernels too (ids, masks, flags), always of the
+ * dtype that the op asks for. */
 bool kernel_takes_f32(const struct node *node)
 {
     for (int i = 0; i < node->n_inputs; i++) {
@@ -52,6 +56,7 @@ bool kernel_takes_f32(const struct node *node)
     return true;
 }
 
+/* Any of the axes will do: what matters is whether a rank sees all rows. */
 bool kernel_is_split_by_rows(const struct value *x)
 {
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
@@ -63,6 +68,8 @@ bool kernel_is_split_by_rows(const struct value *x)
     return false;
 }
 
+/* Asked by program.c before lowering; a composite that nobody takes runs as its
+ * definition. */
 bool kernel_takes(const struct node *node)
 {
     if (op_kind(node->op) == OP_KIND_PRIMITIVE) {

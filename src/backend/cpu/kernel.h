@@ -1,13 +1,13 @@
 /*
  * kernel - what the CPU executor asks of the code for one op.
  *
- * A kernel runs a node as a fixed number of phases, each a grid of independent tasks; the
- * executor shares out the tasks of all local ranks together and puts a barrier between
- * phases. Grids depend on shapes only and each task writes its own part, in a fixed order
- * of sums: so the same bits come out at any number of threads.
+ * A kernel runs a node as a fixed number of phases, each a grid of independent tasks;
+ * the executor shares out the tasks of all local ranks together and puts a barrier
+ * between phases. Grids depend on shapes only and each task writes its own part, in a
+ * fixed order of sums: so the same bits come out at any number of threads.
  *
- * Operands and results are contiguous, row-major. Kernels allocate nothing; scratch comes
- * from the plan (per node and rank, kept over the phases) and from the thread.
+ * Operands and results are contiguous, row-major. Kernels allocate nothing; scratch
+ * comes from the plan (per node and rank, kept over the phases) and from the thread.
  */
 #ifndef BACKEND_CPU_KERNEL_H
 #define BACKEND_CPU_KERNEL_H
@@ -34,8 +34,8 @@ struct kernel_call {
 };
 
 struct kernel {
-    /* True if `run` takes the node. NULL: it takes f32 (no f64, bf16, f16 operand). Nodes of
-     * composites that it does not take run by their definition. */
+    /* True if `run` takes the node. NULL: it takes f32 (no f64, bf16, f16 operand).
+     * Nodes of composites that it does not take run by their definition. */
     bool (*supports)(const struct node *node);
     /* Each NULL entry means: 0 bytes, 1 phase, 1 task. */
     size_t (*scratch_bytes)(const struct node *node, size_t loss_head_bytes);

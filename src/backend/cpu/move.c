@@ -2,8 +2,8 @@
  * move - a strided copy in tiles.
  *
  * The innermost dimension of the target are the columns. Where the source does not run
- * along them (a transpose), the dimension along which it does run are the rows, and both
- * are walked in tiles that fit the first cache; otherwise a row is one run.
+ * along them (a transpose), the dimension along which it does run are the rows, and
+ * both are walked in tiles that fit the first cache; otherwise a row is one run.
  */
 #include "backend/cpu/move.h"
 
@@ -11,7 +11,8 @@
 
 enum {
     TASK_ELEMENTS = 16384,
-    /* Tiles of a transpose: each column is a line of the source, read once for its rows. */
+    /* Tiles of a transpose: each column is a line of the source, read once for its
+     * rows. */
     TILE_ROWS = 32,
     TILE_COLUMNS = 256,
 };
@@ -167,8 +168,8 @@ TILE(uint16_t)
 TILE(uint32_t)
 TILE(uint64_t)
 
-/* Runs on both sides are memcpy; the rest is copied by element size: what the bytes mean
- * does not matter. */
+/* Runs on both sides are memcpy; the rest is copied by element size: what the bytes
+ * mean does not matter. */
 static void copy_tile(const struct move *move, const unsigned char *source,
                       unsigned char *target, int64_t n_rows, int64_t n_columns)
 {

@@ -14,8 +14,8 @@
 
 #include "graph/type.h"
 
-/* Filled by move_make, in which dimensions of length 1 are dropped and neighbours that lie
- * in one run on both sides are merged. */
+/* Filled by move_make, in which dimensions of length 1 are dropped and neighbours that
+ * lie in one run on both sides are merged. */
 struct move {
     size_t element_bytes;
     int n_outer;                          /* dimensions but the inner ones below */
@@ -29,8 +29,8 @@ struct move {
     int64_t tiles_per_task;
 };
 
-/* Lengths and strides (in elements; 0 repeats an element of the source) per dimension of
- * the box, in the target's order. */
+/* Lengths and strides (in elements; 0 repeats an element of the source) per dimension
+ * of the box, in the target's order. */
 struct move move_make(size_t element_bytes, int rank, const int64_t *dim,
                       const int64_t *source_strides, const int64_t *target_strides);
 

@@ -12,8 +12,8 @@ extern const struct native native_avx2;
 extern const struct native native_avx512;
 #endif
 
-/* From the lowest to the highest: native_find relies on it. A set counts only when all the
- * extensions that its flags allow are there. */
+/* From the lowest to the highest: native_find relies on it. A set counts only when all
+ * the extensions that its flags allow are there. */
 int native_list(const struct native *sets[3])
 {
     int n = 0;

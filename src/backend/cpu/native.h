@@ -1,10 +1,10 @@
 /*
  * native - vectorised inner loops, compiled once per instruction set.
  *
- * The files in backend/cpu/native/ are compiled with -DISA=plain, avx2 and avx512 and the
- * flags of that set; each compilation fills one table of functions (native_plain,
- * native_avx2, native_avx512). The kernels of composites (k_*.c) cut the work into tasks
- * and call these on rows. All are f32; sums run in a fixed order for a given set.
+ * The files in backend/cpu/native/ are compiled with -DISA=plain, avx2 and avx512 and
+ * the flags of that set; each compilation fills one table of functions (native_plain,
+ * native_avx2, native_avx512). The kernels of composites (k_*.c) cut the work into
+ * tasks and call these on rows. All are f32; sums run in a fixed order for a given set.
  */
 #ifndef BACKEND_CPU_NATIVE_H
 #define BACKEND_CPU_NATIVE_H
@@ -41,8 +41,8 @@ struct native {
     void (*rope_angles)(float position, const float *frequencies, int64_t n,
                         float *cosines, float *sines);
 
-    /* Turns pairs (x[d], x[d + half]) by the angles whose cosines and sines are given, for
-     * d < pairs; copies the rest. sign -1 turns back. */
+    /* Turns pairs (x[d], x[d + half]) by the angles whose cosines and sines are given,
+     * for d < pairs; copies the rest. sign -1 turns back. */
     void (*rope_row)(const float *x, const float *cosines, const float *sines,
                      int64_t half, int64_t pairs, float sign, float *y);
 
@@ -64,8 +64,8 @@ struct native {
                              int64_t n, float *ds);
 
     /* Logits of one token into their gradient, in place, but for the target's -weight:
-     * z[i] = weight * exp(z[i] - lse) * (1 - (z[i] / cap)^2), without the last factor when
-     * cap is 0. */
+     * z[i] = weight * exp(z[i] - lse) * (1 - (z[i] / cap)^2), without the last factor
+     * when cap is 0. */
     void (*loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
 
     double (*sum_squares)(const float *x, int64_t n);

@@ -69,6 +69,7 @@ const struct plain_loops *plain_loops_of(enum dtype dtype)
     UNREACHABLE();
 }
 
+/* C has no arithmetic for them; f32 holds all their values exactly. */
 bool plain_is_widened(enum dtype dtype)
 {
     return dtype == DTYPE_BF16 || dtype == DTYPE_F16;
@@ -81,14 +82,15 @@ static double clamp(double x, double low, double high)
 }
 
 /*
- * Conversions that C leaves undefined out of range are clamped first. 2^63 is a double but
- * no int64_t, hence the case of its own.
+ * Conversions that C leaves undefined out of range are clamped first. 2^63 is a double
+ * but no int64_t, hence the case of its own.
  */
 static int64_t i64_of_float(double x)
 {
     return x >= 0x1p63 ? INT64_MAX : (int64_t)clamp(x, -0x1p63, 0x1p63);
 }
 
+/* The bounds of 32-bit types are exact as double, so clamping is enough. */
 static int32_t i32_of_float(double x)
 {
     return (int32_t)clamp(x, INT32_MIN, INT32_MAX);
@@ -145,6 +147,8 @@ CASTS(u8, uint8_t, FROM_INTEGER)
         [DTYPE_BOOL] = suffix##_to_bool,                              \
     }
 
+/* Pairs with bf16 or f16 are NULL and never looked up: plain_cast goes by way of f32
+ * there. */
 static const plain_unary_fn casts[DTYPE_COUNT][DTYPE_COUNT] = {
     [DTYPE_F64] = CAST_ROW(f64), [DTYPE_F32] = CAST_ROW(f32),
     [DTYPE_I64] = CAST_ROW(i64), [DTYPE_I32] = CAST_ROW(i32),
@@ -152,10 +156,10 @@ static const plain_unary_fn casts[DTYPE_COUNT][DTYPE_COUNT] = {
     [DTYPE_BOOL] = CAST_ROW(u8),
 };
 
-enum { WIDEN_BLOCK = 512 };
+enum { WIDEN_BLOCK = 512 }; /* elements, 2 KiB on the stack */
 
-/* bf16 and f16 go by way of f32, in blocks on the stack. That rounds twice only from f64
- * and from integers beyond 2^24. */
+/* bf16 and f16 go by way of f32, in blocks on the stack. That rounds twice only from
+ * f64 and from integers beyond 2^24. */
 void plain_cast(enum dtype from, const void *x, enum dtype to, void *y, int64_t n)
 {
     if (from == to) {

@@ -1,9 +1,9 @@
 /*
- * plain - loops over elements in plain C, for every dtype; what the kernels of elementwise
- * primitives are made of.
+ * plain - loops over elements in plain C, for every dtype; what the kernels of
+ * elementwise primitives are made of.
  *
- * f64, f32 and the integers run in their own type; bf16 and f16 are widened to f32 block
- * by block and rounded once. Loops read a scalar operand once, so they vectorise.
+ * f64, f32 and the integers run in their own type; bf16 and f16 are widened to f32
+ * block by block and rounded once. Loops read a scalar operand once, so they vectorise.
  */
 #ifndef BACKEND_CPU_PLAIN_H
 #define BACKEND_CPU_PLAIN_H

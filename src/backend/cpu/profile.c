@@ -1,8 +1,8 @@
 /*
  * profile - sums the times of steps by op and by node name.
  *
- * Numbers in names stand for layers and become '*': "layers.3.mlp.down" and its like are
- * one row.
+ * Numbers in names stand for layers and become '*': "layers.3.mlp.down" and its like
+ * are one row.
  */
 #include "backend/cpu/profile.h"
 
@@ -16,14 +16,15 @@
 
 enum { MAX_NAME_ROWS = 40, LABEL_BYTES = 80 };
 
+/* All steps with one label. */
 struct row {
     char label[LABEL_BYTES];
     int64_t time_ns, n_runs;
-    double flops;
+    double flops; /* of all runs and ranks */
 };
 
 struct table {
-    struct row *rows;
+    struct row *rows; /* [n] */
     size_t n, capacity;
 };
 
@@ -45,7 +46,8 @@ static struct row *find_row(struct table *table, const char *label)
     return row;
 }
 
-/* "layers.3.mlp.down" becomes "layers.*.mlp.down matmul". */
+/* "layers.3.mlp.down" becomes "layers.*.mlp.down matmul". Names that are too long are
+ * cut; an op that the name ends with already is not added. */
 static void name_label(char label[LABEL_BYTES], const struct node *node)
 {
     size_t n = 0;
@@ -68,6 +70,7 @@ static void name_label(char label[LABEL_BYTES], const struct node *node)
     }
 }
 
+/* A step runs for all local ranks at once, so its FLOPs count for each. */
 static void add_step(struct table *table, const char *label,
                      const struct program_step *step, int n_ranks)
 {
@@ -88,7 +91,8 @@ static int compare_rows(const void *a, const void *b)
     return strcmp(left->label, right->label);
 }
 
-/* Prints at most max_rows rows and a total, and frees the table. */
+/* Prints at most max_rows rows and a total, and frees the table. FLOPs per nanosecond
+ * are GFLOP/s. */
 static void print_table(struct table *table, const char *title, size_t max_rows,
                         struct str *out)
 {
@@ -119,6 +123,8 @@ static void print_table(struct table *table, const char *title, size_t max_rows,
     mem_free(table->rows);
 }
 
+/* The same steps twice: by op, which says what to make faster, and by name, which says
+ * where it is. */
 void profile_print(const struct engine *base, struct str *out)
 {
     const struct cpu_engine *engine = (const struct cpu_engine *)base;

@@ -1,8 +1,8 @@
 /*
  * profile - where the time of the CPU engine's programs went, as a table for people.
  *
- * Counted per node while the engine's `profiles` is set; times of a program go when it is
- * destroyed.
+ * Counted per node while the engine's `profiles` is set; times of a program go when it
+ * is destroyed.
  */
 #ifndef BACKEND_CPU_PROFILE_H
 #define BACKEND_CPU_PROFILE_H

@@ -1,11 +1,11 @@
 /*
  * program - from a graph to a list of steps with addresses.
  *
- * Passes: repeats are expanded, composites without a kernel for their dtypes are lowered,
- * the rest is simplified, ordered and planned; the graph is verified in between. Then each
- * node that does something becomes a step. Its operands are pointers that live in one
- * array per node and rank; `places` says where each of them comes from, so that a run only
- * fills in the buffers of the caller.
+ * Passes: repeats are expanded, composites without a kernel for their dtypes are
+ * lowered, the rest is simplified, ordered and planned; the graph is verified in
+ * between. Then each node that does something becomes a step. Its operands are pointers
+ * that live in one array per node and rank; `places` says where each of them comes
+ * from, so that a run only fills in the buffers of the caller.
  */
 #include "backend/cpu/program.h"
 
@@ -28,6 +28,7 @@ static bool wants_lowering(const struct node *node)
     return !kernel_takes(node);
 }
 
+/* For the assertion in prepare: the executor has no loops. */
 static bool has_repeats(const struct graph *graph)
 {
     for (int i = 0; i < graph->n_nodes; i++) {
@@ -38,7 +39,8 @@ static bool has_repeats(const struct graph *graph)
     return false;
 }
 
-/* Puts `owned_next` in the place of *graph and verifies it. */
+/* Puts `owned_next` in the place of *graph and verifies it. Passes never change a graph
+ * but make another one, so the one before can go. */
 static bool take_pass(struct graph **graph, struct graph *owned_next, const char *pass,
                       struct error *err)
 {
@@ -79,6 +81,7 @@ static size_t node_scratch(const struct node *node, void *context)
 
 /* ---- arguments ---- */
 
+/* Nodes that do nothing: their values are in the caller's buffers. */
 static bool is_argument(const struct node *node)
 {
     return node->op == OP_PARAMETER || node->op == OP_INPUT;
@@ -95,6 +98,8 @@ static int n_slices(const struct value *argument)
  * Expanding replaces a stacked parameter by its slices, in place; their memory lies one
  * after the other in the stacked buffer.
  */
+/* A parameter of several names is stacked only if its slices have the n-th part of its
+ * bytes each; where expanding kept it whole, it is one argument. */
 static void map_arguments(struct cpu_program *program)
 {
     const struct graph *given = program->base.graph;
@@ -127,7 +132,8 @@ static bool slot_equal(const struct plan_slot *a, const struct plan_slot *b)
            (a->kind == PLAN_ARENA || a->index == b->index);
 }
 
-/* Records that *address is to hold the address of `value` on `local_rank`. */
+/* Records that *address is to hold the address of `value` on `local_rank`. Places are
+ * filled in by the executor; until then the pointers are NULL. */
 static void add_place(struct cpu_program *program, void **address, int local_rank,
                       const struct value *value, size_t spare_offset)
 {
@@ -140,7 +146,8 @@ static void add_place(struct cpu_program *program, void **address, int local_ran
         (struct program_place){address, local_rank, slot.kind, slot.index, slot.offset};
 }
 
-/* Results that must start as a copy of an operand. */
+/* Results that must start as a copy of an operand. Where the plan put result and
+ * operand into one place, which is the usual case, there is nothing to copy. */
 static void find_copies(struct cpu_program *program, struct program_step *step)
 {
     const struct node *node = step->node;
@@ -164,7 +171,8 @@ static void find_copies(struct cpu_program *program, struct program_step *step)
     }
 }
 
-/* Two per product and sum, of one rank. */
+/* Two per product and sum, of one rank. a [.., M, K] times b [.., K, N]: 2 M N K for
+ * each of the leading dimensions. */
 static double node_flops(const struct node *node)
 {
     if (node->op != OP_MATMUL) {
@@ -175,7 +183,8 @@ static double node_flops(const struct node *node)
     return 2.0 * (double)type_elements(&node->outputs[0]->type) * (double)k;
 }
 
-/* Decided by sizes, so that it is the same in every run. */
+/* Decided by sizes, so that it is the same in every run. Both bounds must hold: a
+ * product of small arrays may still be much work. */
 static bool is_small(const struct program_step *step, int n_ranks)
 {
     const struct node *node = step->node;
@@ -190,7 +199,8 @@ static bool is_small(const struct program_step *step, int n_ranks)
            step->flops * n_ranks <= (double)SMALL_FLOPS;
 }
 
-/* The kernel's grid, asked once: it depends on shapes only. */
+/* The kernel's grid, asked once: it depends on shapes only. A view has no phases, and
+ * so no tasks. */
 static void count_tasks(struct cpu_program *program, const struct cpu_engine *engine,
                         struct program_step *step)
 {
@@ -212,7 +222,9 @@ static void count_tasks(struct cpu_program *program, const struct cpu_engine *en
     }
 }
 
-/* Arrays of operands for every rank of the step, and where they come from. */
+/* Arrays of operands for every rank of the step, and where they come from. Results that
+ * nobody reads lie one behind the other in the spare part, since the kernel may write
+ * them at the same time. */
 static void place_operands(struct cpu_program *program, struct program_step *step,
                            int n_ranks, size_t spare_start)
 {
@@ -239,7 +251,8 @@ static void place_operands(struct cpu_program *program, struct program_step *ste
     }
 }
 
-/* Bytes that results nobody reads need behind the plan's arena, the most of any node. */
+/* Bytes that results nobody reads need behind the plan's arena, the most of any node.
+ * Nodes run one after the other, so all of them can use the same part. */
 static size_t spare_bytes(const struct graph *ordered, const struct plan *plan)
 {
     size_t most = 0;
@@ -267,7 +280,8 @@ static size_t count_operands(const struct graph *graph)
     return n;
 }
 
-/* Appends the node as a step, unless there is nothing to do for it. */
+/* Appends the node as a step, unless there is nothing to do for it. A view whose memory
+ * is its operand's is no step at all. */
 static void add_step(struct cpu_program *program, const struct cpu_engine *engine,
                      const struct node *node)
 {
@@ -293,7 +307,8 @@ static void add_step(struct cpu_program *program, const struct cpu_engine *engin
     }
 }
 
-/* Operands in the caller's buffers first; the order among equals does not matter. */
+/* Operands in the caller's buffers first; the order among equals does not matter. Swaps
+ * in place: everything before n_outside is outside already. */
 static void split_places(struct cpu_program *program)
 {
     struct program_place *places = program->places;
@@ -307,8 +322,8 @@ static void split_places(struct cpu_program *program)
 }
 
 /* Outputs that the plan did not put into their own buffer: arguments handed through,
- * parts of other values, donated state (then the caller passes that very buffer, and the
- * copy finds source and target to be one). */
+ * parts of other values, donated state (then the caller passes that very buffer, and
+ * the copy finds source and target to be one). */
 static void find_deliveries(struct cpu_program *program)
 {
     const struct graph *ordered = program->ordered;
@@ -326,7 +341,8 @@ static void find_deliveries(struct cpu_program *program)
     }
 }
 
-/* Steps in program order, with their operands and scratch. */
+/* Steps in program order, with their operands and scratch. step_of_node tells which
+ * step a node became, as the plan's scratch is by node. */
 static void build_steps(struct cpu_program *program, const struct cpu_engine *engine)
 {
     const struct graph *ordered = program->ordered;
@@ -366,7 +382,8 @@ static bool is_collective(enum op op)
            op == OP_ALL_TO_ALL;
 }
 
-/* All ranks that a collective joins must be in this process. */
+/* All ranks that a collective joins must be in this process. Told when the program is
+ * made: in a run it would be a read of memory that is not there. */
 static bool check_groups(const struct graph *graph, const struct engine *engine,
                          struct error *err)
 {
@@ -404,6 +421,7 @@ size_t program_bytes(const struct program *base)
     return ((const struct cpu_program *)base)->arena_bytes;
 }
 
+/* The graph was made by this program's own builder, so a pass that fails is a bug. */
 size_t program_plan_bytes(struct engine *engine, const struct graph *graph)
 {
     struct error err;
@@ -416,6 +434,7 @@ size_t program_plan_bytes(struct engine *engine, const struct graph *graph)
     return bytes;
 }
 
+/* Also one that failed half way and is not in the engine's list. */
 void program_destroy(struct program *base)
 {
     struct cpu_program *program = (struct cpu_program *)base;
@@ -434,6 +453,8 @@ void program_destroy(struct program *base)
     mem_free(program);
 }
 
+/* The engine's memory is asked for last, when the need is known, and the list is joined
+ * only when nothing can fail any more. */
 struct program *program_create(struct engine *base, struct graph *owned_graph,
                                struct error *err)
 {

@@ -85,6 +85,39 @@ static void no_room_is_an_error(void **state)
     backend_destroy(&engine->base);
 }
 
+/* The same for the scratch of threads, here that of a product of bf16. */
+static void no_scratch_is_an_error(void **state)
+{
+    (void)state;
+    struct cpu_engine *engine = create(1, 1);
+    struct error err;
+    struct graph *graph = graph_create(&engine->base.mesh);
+    const struct type type = type_make(DTYPE_BF16, 2, (int64_t[]){16, 16});
+    struct value *x = build_input(graph, "x", type);
+    graph_add_output(graph, "y", build_matmul(graph, x, x, false, false, DTYPE_F32),
+                     NULL);
+    struct program *program = backend_compile(&engine->base, graph, &err);
+    assert_non_null(program);
+    const struct type result = type_make(DTYPE_F32, 2, (int64_t[]){16, 16});
+    struct buffer *in = backend_buffer_create(&engine->base, &type, "x", &err);
+    struct buffer *out = backend_buffer_create(&engine->base, &result, "y", &err);
+    assert_true(in != NULL && out != NULL);
+
+    const size_t bytes = engine->thread_bytes;
+    assert_true(bytes > 0);
+    assert_false(engine_reserve(engine, 0, SIZE_MAX, &err));
+    assert_int_equal(err.kind, ERROR_RESOURCE);
+    assert_false(backend_execute(program, &in, &out, &err));
+    assert_int_equal(err.kind, ERROR_RESOURCE);
+    assert_true(engine_reserve(engine, 0, bytes, &err));
+    assert_true(backend_execute(program, &in, &out, &err));
+
+    backend_buffer_destroy(in);
+    backend_buffer_destroy(out);
+    backend_program_destroy(program);
+    backend_destroy(&engine->base);
+}
+
 static void every_option_has_a_default(void **state)
 {
     (void)state;
@@ -101,6 +134,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(arenas_grow_and_never_shrink),
         cmocka_unit_test(no_room_is_an_error),
+        cmocka_unit_test(no_scratch_is_an_error),
         cmocka_unit_test(every_option_has_a_default),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

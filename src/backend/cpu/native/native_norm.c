@@ -95,9 +95,9 @@ static void add_weight_grad(const float *x, const float *dy, float r, int64_t n,
     }
 }
 
-/* Three passes: r, the sum along x, then dx. A row of a few thousand elements stays in the
- * first cache, so passes cost less than keeping r from the forward run would in memory.
- * dx may be the memory of dy or x: each vector is read before it is written. */
+/* Three passes: r, the sum along x, then dx. A row of a few thousand elements stays in
+ * the first cache, so passes cost less than keeping r from the forward run would in
+ * memory. dx may be the memory of dy or x: each vector is read before it is written. */
 void NATIVE(rms_norm_grad_row)(const float *x, const float *weight, bool adds_one,
                                float eps, int64_t n, const float *dy, float *dx,
                                float *dweight)

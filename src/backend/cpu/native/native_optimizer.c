@@ -7,7 +7,8 @@
 #include "backend/cpu/native/vector.h"
 #include "graph/build.h"
 
-/* f32 squares are exact in f64, so only the sum rounds. The lanes are added in order. */
+/* f32 squares are exact in f64, so only the sum rounds. The lanes are added in
+ * order. */
 double NATIVE(sum_squares)(const float *x, int64_t n)
 {
     vector_double even = {0};

@@ -24,8 +24,8 @@ VECTOR_INLINE vector_double select_double(vector_long mask, vector_double a,
 }
 
 /*
- * x = n pi/2 + r, |r| <= pi/4; Taylor series of r, good to 1e-10, far below half a unit of
- * f32; the quadrant n mod 4 swaps sine and cosine and sets their signs.
+ * x = n pi/2 + r, |r| <= pi/4; Taylor series of r, good to 1e-10, far below half a unit
+ * of f32; the quadrant n mod 4 swaps sine and cosine and sets their signs.
  */
 VECTOR_INLINE struct turn turn_of(vector_double x)
 {

@@ -1,8 +1,8 @@
 /*
  * native_row - what softmax, attention and the loss head do to rows.
  *
- * Sums run in two chains of lanes and a last partial vector: an order that depends on the
- * length and the instruction set only.
+ * Sums run in two chains of lanes and a last partial vector: an order that depends on
+ * the length and the instruction set only.
  */
 #include <math.h>
 
@@ -40,8 +40,8 @@ float NATIVE(row_max)(const float *x, int64_t n)
     return largest;
 }
 
-/* Lanes past the end hold exp(-infinity) = 0, but are not counted on for it: shift may be
- * infinite, so the sum takes the stored elements again. */
+/* Lanes past the end hold exp(-infinity) = 0, but are not counted on for it: shift may
+ * be infinite, so the sum takes the stored elements again. */
 float NATIVE(row_exp)(float *x, float shift, int64_t n)
 {
     vector sum = {0};
@@ -96,8 +96,8 @@ void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y)
     }
 }
 
-/* Every element is rounded once where the set has fused multiply-add. With a = 1 the sum is
- * the same in every set. */
+/* Every element is rounded once where the set has fused multiply-add. With a = 1 the
+ * sum is the same in every set. */
 void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
 {
     int64_t i = 0;

@@ -1,6 +1,6 @@
 /*
- * vector - vectors of f32 as wide as the instruction set, and exp, tanh, sine and cosine
- * of them. For the files in this folder only, which are compiled once per set.
+ * vector - vectors of f32 as wide as the instruction set, and exp, tanh, sine and
+ * cosine of them. For the files in this folder only, which are compiled once per set.
  *
  * GCC's vector extensions (clang has them too), so that one text serves 16, 32 and 64
  * bytes. Nothing here assumes finite values: NaN in, NaN out.
@@ -78,7 +78,8 @@ VECTOR_INLINE vector_half vector_load_half(const float *x)
     return v;
 }
 
-/* mask ? a : b, lane by lane; a mask is all ones or all zeros, as comparisons give it. */
+/* mask ? a : b, lane by lane; a mask is all ones or all zeros, as comparisons give
+ * it. */
 VECTOR_INLINE vector vector_select(vector_int mask, vector a, vector b)
 {
     return (vector)((mask & (vector_int)a) | (~mask & (vector_int)b));
@@ -120,9 +121,9 @@ VECTOR_INLINE vector vector_times_power_of_two(vector x, vector_int n)
 }
 
 /*
- * exp(x), error below 1.5 units in the last place. x = n log 2 + r with |r| <= log(2) / 2;
- * log 2 in two parts, the first short enough that n times it is exact; polynomial as in
- * Cephes' expf. Beyond the range of f32: 0 and infinity.
+ * exp(x), error below 1.5 units in the last place. x = n log 2 + r with |r| <= log(2) /
+ * 2; log 2 in two parts, the first short enough that n times it is exact; polynomial as
+ * in Cephes' expf. Beyond the range of f32: 0 and infinity.
  */
 VECTOR_INLINE vector vector_exp(vector x)
 {
