@@ -11,12 +11,14 @@
 /* One task's part of the operands and results. */
 struct part {
     const struct native *native;
-    int64_t n;
-    const float *in[3];
-    float *out[2];
-    float cap;
+    int64_t n;          /* elements; the last task may have fewer */
+    const float *in[3]; /* [n] each, in the order of the operands */
+    float *out[2];      /* [n] each */
+    float cap;          /* of softcap */
 };
 
+/* All operands and results have one shape, so one span holds for all. Entries that a
+ * node does not have stay NULL. */
 static struct part part_of(const struct kernel_call *call, int local_rank, int64_t task)
 {
     const struct node *node = call->node;
@@ -38,6 +40,7 @@ static struct part part_of(const struct kernel_call *call, int local_rank, int64
     return part;
 }
 
+/* y = gelu(x) */
 static void run_gelu_tanh(const struct kernel_call *call, int local_rank, int phase,
                           int64_t task, void *thread_scratch)
 {
@@ -47,6 +50,7 @@ static void run_gelu_tanh(const struct kernel_call *call, int local_rank, int ph
     part.native->gelu_tanh(part.in[0], part.n, part.out[0]);
 }
 
+/* dx = dy gelu'(x); operands x, dy. */
 static void run_gelu_tanh_grad(const struct kernel_call *call, int local_rank,
                                int phase, int64_t task, void *thread_scratch)
 {
@@ -56,6 +60,7 @@ static void run_gelu_tanh_grad(const struct kernel_call *call, int local_rank,
     part.native->gelu_tanh_grad(part.in[0], part.in[1], part.n, part.out[0]);
 }
 
+/* y = gelu(gate) up */
 static void run_geglu(const struct kernel_call *call, int local_rank, int phase,
                       int64_t task, void *thread_scratch)
 {
@@ -65,6 +70,7 @@ static void run_geglu(const struct kernel_call *call, int local_rank, int phase,
     part.native->geglu(part.in[0], part.in[1], part.n, part.out[0]);
 }
 
+/* dgate = dy up gelu'(gate), dup = dy gelu(gate); operands gate, up, dy. */
 static void run_geglu_grad(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -75,6 +81,7 @@ static void run_geglu_grad(const struct kernel_call *call, int local_rank, int p
                             part.out[1]);
 }
 
+/* y = x / (1 + exp(-x)) */
 static void run_silu(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
@@ -84,6 +91,7 @@ static void run_silu(const struct kernel_call *call, int local_rank, int phase,
     part.native->silu(part.in[0], part.n, part.out[0]);
 }
 
+/* dx = dy silu'(x); operands x, dy. */
 static void run_silu_grad(const struct kernel_call *call, int local_rank, int phase,
                           int64_t task, void *thread_scratch)
 {
@@ -93,6 +101,7 @@ static void run_silu_grad(const struct kernel_call *call, int local_rank, int ph
     part.native->silu_grad(part.in[0], part.in[1], part.n, part.out[0]);
 }
 
+/* y = cap tanh(x / cap) */
 static void run_softcap(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -102,6 +111,7 @@ static void run_softcap(const struct kernel_call *call, int local_rank, int phas
     part.native->softcap(part.in[0], part.cap, part.n, part.out[0]);
 }
 
+/* dx = dy (1 - tanh(x / cap)^2); operands x, dy. */
 static void run_softcap_grad(const struct kernel_call *call, int local_rank, int phase,
                              int64_t task, void *thread_scratch)
 {

@@ -16,6 +16,7 @@ static_assert(OP_MAX - OP_ADD == PLAIN_MAX - PLAIN_ADD, "the order of plain.h");
 static_assert(OP_SIN - OP_EXP == PLAIN_SIN - PLAIN_EXP, "the order of plain.h");
 static_assert(COMPARE_GE + 1 == PLAIN_N_COMPARE, "the order of plain.h");
 
+/* By the result: operands may be scalars. */
 static int64_t count_chunks(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
@@ -32,6 +33,7 @@ struct operand {
     bool is_scalar;
 };
 
+/* Operands are scalars or have the shape of the result, by the infer rules. */
 static struct operand operand_of(const struct kernel_call *call, int local_rank, int i)
 {
     const struct type *type = &call->node->inputs[i]->type;
@@ -42,13 +44,15 @@ static struct operand operand_of(const struct kernel_call *call, int local_rank,
     };
 }
 
+/* Address of element i; a scalar is its own element at every i. */
 static const void *element(const struct operand *operand, int64_t i)
 {
     const int64_t index = operand->is_scalar ? 0 : i;
     return operand->data + (size_t)index * dtype_bytes(operand->dtype);
 }
 
-/* Elements i .. i + n as f32, in `block`. */
+/* Elements i .. i + n as f32, in `block`. A scalar is one element, which the loops
+ * repeat. */
 static void widen(const struct operand *operand, int64_t i, int64_t n, float *block)
 {
     dtype_to_f32(operand->dtype, element(operand, i), block,
@@ -62,6 +66,7 @@ struct part {
     unsigned char *result;
 };
 
+/* Flat indices: what the dimensions are does not matter here. */
 static struct part part_of(const struct kernel_call *call, int local_rank, int64_t task)
 {
     const struct type *type = &call->node->outputs[0]->type;
@@ -77,7 +82,8 @@ static struct part part_of(const struct kernel_call *call, int local_rank, int64
 
 /* ---- two operands ---- */
 
-/* Binary ops and comparisons of bf16 and f16; a comparison's result is bytes. */
+/* Binary ops and comparisons of bf16 and f16; a comparison's result is bytes. The three
+ * blocks are 12 KiB together and stay in the first cache. */
 static void run_widened(plain_binary_fn loop, const struct operand *a,
                         const struct operand *b, const struct part *part)
 {
@@ -114,6 +120,7 @@ static void run_loop(const struct kernel_call *call, int local_rank, int64_t tas
     }
 }
 
+/* Operands have the dtype of the result. */
 static void run_binary(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {
@@ -124,6 +131,7 @@ static void run_binary(const struct kernel_call *call, int local_rank, int phase
     run_loop(call, local_rank, task, loops->binary[node->op - OP_ADD]);
 }
 
+/* Operands have one dtype, the result is bool. */
 static void run_compare(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -136,7 +144,7 @@ static void run_compare(const struct kernel_call *call, int local_rank, int phas
 
 /* ---- one operand ---- */
 
-/* As run_loop. */
+/* As run_loop. is_finite gives bytes, the others their own dtype. */
 static void run_one_operand(const struct kernel_call *call, int local_rank,
                             int64_t task, plain_unary_fn loop)
 {
@@ -160,6 +168,7 @@ static void run_one_operand(const struct kernel_call *call, int local_rank,
     }
 }
 
+/* Floats only; the order of the ops is that of plain.h. */
 static void run_unary(const struct kernel_call *call, int local_rank, int phase,
                       int64_t task, void *thread_scratch)
 {
@@ -170,6 +179,7 @@ static void run_unary(const struct kernel_call *call, int local_rank, int phase,
     run_one_operand(call, local_rank, task, loops->unary[node->op - OP_EXP]);
 }
 
+/* Neither infinite nor NaN. */
 static void run_is_finite(const struct kernel_call *call, int local_rank, int phase,
                           int64_t task, void *thread_scratch)
 {
@@ -213,7 +223,8 @@ SELECT_LOOP(uint32_t)
 SELECT_LOOP(uint64_t)
 
 /* A scalar condition picks a whole operand; otherwise element by element. Only moves
- * elements, so it goes by their size. */
+ * elements, so it goes by their size. Operands: condition (bool), a, b; the result is a
+ * where the condition holds. */
 static void run_select(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {

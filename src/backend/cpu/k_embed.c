@@ -7,6 +7,7 @@
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
 
+/* Blocks of ids. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)phase;

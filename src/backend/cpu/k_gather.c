@@ -23,11 +23,13 @@ static int64_t row_elements(const struct type *table)
 
 /* ---- gather_rows ---- */
 
+/* About KERNEL_CHUNK elements to a task. */
 static int64_t gather_rows_per_task(const struct node *node)
 {
     return base_max(1, KERNEL_CHUNK / row_elements(&node->inputs[0]->type));
 }
 
+/* Tasks are blocks of ids, whatever their shape. */
 static int64_t count_gather(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
@@ -37,7 +39,7 @@ static int64_t count_gather(const struct node *node, int phase, size_t loss_head
 }
 
 /* Rows are copied by bytes; an id that is no row gives zeros (a rank that holds part of
- * the table sees ids of other parts). */
+ * the table sees ids of other parts). table [V, ...], ids i32 [n...] -> [n..., ...] */
 static void run_gather(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {
@@ -65,7 +67,8 @@ static void run_gather(const struct kernel_call *call, int local_rank, int phase
 
 /* ---- scatter_add_rows ---- */
 
-/* Ranges of accumulator rows: no more than the work is worth. */
+/* Ranges of accumulator rows: no more than the work is worth. From shapes alone, though
+ * the work depends on which rows the ids name. */
 static int64_t n_ranges(const struct node *node)
 {
     const struct type *acc = &node->inputs[0]->type;
@@ -82,6 +85,7 @@ static int scatter_phases(const struct node *node, size_t loss_head_bytes)
     return 2;
 }
 
+/* Without a keep operand nothing is ever cleared: the first phase is empty. */
 static int64_t count_scatter(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;
@@ -92,7 +96,8 @@ static int64_t count_scatter(const struct node *node, int phase, size_t loss_hea
     return node->n_inputs < 4 ? 0 : base_div_up(elements, KERNEL_CHUNK);
 }
 
-/* BLOCK elements of the type that is added in. */
+/* BLOCK elements of the type that is added in; 8 bytes each are enough for every
+ * type. */
 union block {
     double f64[BLOCK];
     int64_t i64[BLOCK];
@@ -123,7 +128,7 @@ static void add_row(enum dtype dtype, unsigned char *target, enum dtype source_d
 }
 
 /* Phase 0 where keep may be false: it is read at run time, so the phase is always
- * there. */
+ * there. The result is the accumulator's own memory. */
 static void clear_chunk(const struct kernel_call *call, int local_rank, int64_t task)
 {
     const struct kernel_rank *rank = &call->ranks[local_rank];
@@ -139,7 +144,9 @@ static void clear_chunk(const struct kernel_call *call, int local_rank, int64_t 
            (size_t)n * element_bytes);
 }
 
-/* Every task reads all ids and adds the rows that fall into its range. */
+/* Every task reads all ids and adds the rows that fall into its range. acc [V, ...] +=
+ * rows [n..., ...] at ids i32 [n...]. Range t of r has rows V t / r up to V (t + 1) /
+ * r. Reading all ids is cheap: 4 bytes each against a row. */
 static void run_scatter(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {

@@ -13,7 +13,8 @@ struct grid_span grid_span(int64_t task, int64_t per_task, int64_t n_items)
     return (struct grid_span){begin, base_min(begin + per_task, n_items)};
 }
 
-/* KERNEL_CHUNK elements take some microseconds: more than sharing a task out costs. */
+/* KERNEL_CHUNK elements take some microseconds: more than sharing a task out costs.
+ * Rows longer than that are a task each. */
 int64_t grid_rows_per_task(int64_t row_elements)
 {
     return base_max(1, KERNEL_CHUNK / base_max(1, row_elements));
@@ -24,11 +25,13 @@ int64_t grid_row_tasks(int64_t n_rows, int64_t row_elements)
     return base_div_up(n_rows, grid_rows_per_task(row_elements));
 }
 
+/* Row-major: a row is what lies together in memory. */
 int64_t grid_row_length(const struct type *type)
 {
     return type->shape.rank == 0 ? 1 : type->shape.dim[type->shape.rank - 1];
 }
 
+/* The product of all dimensions but the last; 1 for scalars and vectors. */
 int64_t grid_n_rows(const struct type *type)
 {
     int64_t n = 1;
@@ -38,6 +41,7 @@ int64_t grid_n_rows(const struct type *type)
     return n;
 }
 
+/* Operand 0, as composites have no scalar there. */
 int64_t grid_element_tasks(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;

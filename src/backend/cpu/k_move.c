@@ -20,12 +20,14 @@ static const unsigned char *source_at(const void *data, const struct type *type,
     return (const unsigned char *)data + index * (int64_t)dtype_bytes(type->dtype);
 }
 
+/* The same in the result. */
 static unsigned char *target_at(void *data, const struct type *type, int64_t index)
 {
     return (unsigned char *)data + index * (int64_t)dtype_bytes(type->dtype);
 }
 
-/* One task of a move from operand `input` into the result. */
+/* One task of a move from operand `input` into the result. Operand and result have one
+ * dtype, so one element size serves both. */
 static void run_shifted(const struct shifted_move *shifted,
                         const struct kernel_call *call, int local_rank, int input,
                         int64_t task)
@@ -39,7 +41,8 @@ static void run_shifted(const struct shifted_move *shifted,
 
 /* ---- the strides of each op ---- */
 
-/* Result dimension i is dimension axes[i] of x. */
+/* Result dimension i is dimension axes[i] of x. Walked in the result's order; the
+ * source strides are permuted. */
 static struct shifted_move make_transpose(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;
@@ -56,8 +59,8 @@ static struct shifted_move make_transpose(const struct node *node)
                                                    y->shape.dim, source, target)};
 }
 
-/* Dimension i of x is dimension axes[i] of the result; new and stretched ones
- * repeat. */
+/* Dimension i of x is dimension axes[i] of the result; new and stretched ones repeat.
+ * Stride 0 reads the same element again. */
 static struct shifted_move make_broadcast(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;
@@ -74,7 +77,8 @@ static struct shifted_move make_broadcast(const struct node *node)
                                                    y->shape.dim, source, target)};
 }
 
-/* A box out of x that starts at attributes.start; the result is its size. */
+/* A box out of x that starts at attributes.start; the result is its size. source_start
+ * = sum over i of start[i] * stride of dimension i. */
 static struct shifted_move make_slice(const struct node *node)
 {
     const struct type *x = &node->inputs[0]->type;
@@ -92,7 +96,8 @@ static struct shifted_move make_slice(const struct node *node)
     return shifted;
 }
 
-/* The whole of operand `input` into a box of the result that starts at start[]. */
+/* The whole of operand `input` into a box of the result that starts at start[].
+ * target_start = sum over i of start[i] * stride of dimension i of the result. */
 static struct shifted_move make_insert(const struct node *node, int input,
                                        const int64_t *start)
 {
@@ -166,7 +171,8 @@ static void run_slice(const struct kernel_call *call, int local_rank, int phase,
     run_shifted(&shifted, call, local_rank, 0, task);
 }
 
-/* pad: zeros everywhere in phase 0, then the operand in its place. */
+/* pad: zeros everywhere in phase 0, then the operand in its place. The operand's part
+ * is written twice, which is simpler than zeroing around it. */
 static int two_phases(const struct node *node, size_t loss_head_bytes)
 {
     (void)node;
@@ -201,7 +207,8 @@ static void run_pad(const struct kernel_call *call, int local_rank, int phase,
     run_shifted(&shifted, call, local_rank, 0, task);
 }
 
-/* concat: part p goes behind the parts before it. */
+/* concat: part p goes behind the parts before it. Its start along the axis is the sum
+ * of their lengths. */
 static struct shifted_move make_concat(const struct node *node, int part)
 {
     const int axis = node->attributes.axis;
@@ -235,7 +242,8 @@ static void run_concat(const struct kernel_call *call, int local_rank, int phase
 }
 
 /* Where a dynamic op begins along its axis: operand `input`, clamped so that `size`
- * elements fit into `length`. */
+ * elements fit into `length`. As XLA does it, so that both engines agree on starts that
+ * are out of range. */
 static int64_t dynamic_start(const struct kernel_call *call, int local_rank, int input,
                              int64_t size, int64_t length)
 {
@@ -243,13 +251,15 @@ static int64_t dynamic_start(const struct kernel_call *call, int local_rank, int
     return base_max(0, base_min(*start, length - size));
 }
 
+/* The grid is that of a slice of the same size: it must not depend on the start, which
+ * is known at run time only. */
 static int64_t count_dynamic_slice(const struct node *node, int phase,
                                    size_t loss_head_bytes)
 {
     return count_slice(node, phase, loss_head_bytes);
 }
 
-/* A slice whose start along one axis is read from memory. */
+/* A slice whose start along one axis is read from memory. The other axes start at 0. */
 static void run_dynamic_slice(const struct kernel_call *call, int local_rank, int phase,
                               int64_t task, void *thread_scratch)
 {
@@ -267,7 +277,8 @@ static void run_dynamic_slice(const struct kernel_call *call, int local_rank, in
     run_shifted(&shifted, call, local_rank, 0, task);
 }
 
-/* The result is the operand's memory already: only the part is written. */
+/* The result is the operand's memory already: only the part is written. The grid is
+ * that of the part, wherever it goes. */
 static int64_t count_update(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
@@ -277,6 +288,8 @@ static int64_t count_update(const struct node *node, int phase, size_t loss_head
     return move_n_tasks(&shifted.move);
 }
 
+/* Operands: x, part, start; the result lies in x's memory, so operand 1 is what
+ * moves. */
 static void run_update(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {

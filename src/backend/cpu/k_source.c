@@ -10,8 +10,9 @@
 #include "backend/cpu/plain.h"
 #include "base/random.h"
 
-enum { BLOCK = 256 };
+enum { BLOCK = 256 }; /* elements made at a time, on the stack */
 
+/* The only shape at hand is that of the result. */
 static int64_t count_chunks(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
@@ -19,6 +20,7 @@ static int64_t count_chunks(const struct node *node, int phase, size_t loss_head
     return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
 }
 
+/* Address of element `index` of the result. */
 static unsigned char *result_at(const struct kernel_call *call, int local_rank,
                                 int64_t index)
 {
@@ -26,7 +28,8 @@ static unsigned char *result_at(const struct kernel_call *call, int local_rank,
     return result + index * (int64_t)dtype_bytes(call->node->outputs[0]->type.dtype);
 }
 
-/* Global index of the first element along `dim` that this rank holds. */
+/* Global index of the first element along `dim` that this rank holds. Blocks of a split
+ * dimension have equal lengths, so block c starts at c times the local one. */
 static int64_t global_start(const struct kernel_call *call, int local_rank, int dim)
 {
     const struct type *type = &call->node->outputs[0]->type;
@@ -53,7 +56,8 @@ static void run_constant(const struct kernel_call *call, int local_rank, int pha
     }
 }
 
-/* Element i stands at i / inner mod length along the axis. */
+/* Element i stands at i / inner mod length along the axis. Counted in i64 and cast
+ * once, so that all dtypes count alike. */
 static void run_iota(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
@@ -78,7 +82,9 @@ static void run_iota(const struct kernel_call *call, int local_rank, int phase,
     }
 }
 
-/* Row-major index in the global array of local element `index`. */
+/* Row-major index in the global array of local element `index`. global = sum over i of
+ * (start_i + local index i) stride_i, with the strides of the global shape: each of its
+ * dimensions is the local one times its number of blocks. */
 static int64_t global_index(const struct kernel_call *call, const int64_t *starts,
                             int64_t index)
 {
@@ -94,7 +100,9 @@ static int64_t global_index(const struct kernel_call *call, const int64_t *start
     return global;
 }
 
-/* Neighbours mostly share a block of four words, so the last one is kept at hand. */
+/* Neighbours mostly share a block of four words, so the last one is kept at hand.
+ * Element i of the global array is word i mod 4 of block i / 4 of the stream (seed,
+ * purpose, step): what a rank gets does not depend on how the array is split. */
 static void run_random_bits(const struct kernel_call *call, int local_rank, int phase,
                             int64_t task, void *thread_scratch)
 {
@@ -124,6 +132,7 @@ static void run_random_bits(const struct kernel_call *call, int local_rank, int 
     }
 }
 
+/* One i32: where this rank stands along the axis. */
 static void run_axis_index(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {

@@ -24,6 +24,7 @@ struct axis {
     int64_t length, source, target;
 };
 
+/* The last dimension runs with stride 1. */
 void move_strides(const struct shape *shape, int64_t strides[SHAPE_MAX_RANK])
 {
     int64_t stride = 1;
@@ -33,7 +34,9 @@ void move_strides(const struct shape *shape, int64_t strides[SHAPE_MAX_RANK])
     }
 }
 
-/* Drops dimensions of length 1 and merges neighbours; returns how many are left. */
+/* Drops dimensions of length 1 and merges neighbours; returns how many are left. Two
+ * neighbours are one run where the outer one's stride is the inner one's times its
+ * length, on both sides; a broadcast (strides 0) merges by the same rule. */
 static int simplify(int rank, const int64_t *dim, const int64_t *source_strides,
                     const int64_t *target_strides, struct axis *axes)
 {
@@ -56,7 +59,8 @@ static int simplify(int rank, const int64_t *dim, const int64_t *source_strides,
     return n;
 }
 
-/* Index of the dimension that the source runs along, or -1. */
+/* Index of the dimension that the source runs along, or -1. None where the source is a
+ * broadcast or has gaps in every dimension. */
 static int find_source_run(const struct axis *axes, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -83,6 +87,8 @@ static void choose_tiles(struct move *move, bool is_transposed)
         base_max(1, TASK_ELEMENTS / (move->tile_rows * move->tile_columns));
 }
 
+/* After merging, the last axis are the columns. A box of one element has no axes and
+ * stays 1 x 1. */
 struct move move_make(size_t element_bytes, int rank, const int64_t *dim,
                       const int64_t *source_strides, const int64_t *target_strides)
 {
@@ -128,6 +134,7 @@ struct move move_make(size_t element_bytes, int rank, const int64_t *dim,
     return move;
 }
 
+/* The last tile of a row or column may be smaller. */
 static int64_t count_tiles(const struct move *move)
 {
     return move->n_outer_boxes * move->n_row_tiles * move->n_column_tiles;
@@ -169,7 +176,8 @@ TILE(uint32_t)
 TILE(uint64_t)
 
 /* Runs on both sides are memcpy; the rest is copied by element size: what the bytes
- * mean does not matter. */
+ * mean does not matter. Sizes beyond the cases do not occur: dtypes have 1, 2, 4 or 8
+ * bytes. */
 static void copy_tile(const struct move *move, const unsigned char *source,
                       unsigned char *target, int64_t n_rows, int64_t n_columns)
 {
@@ -197,7 +205,9 @@ static void copy_tile(const struct move *move, const unsigned char *source,
     }
 }
 
-/* Tile number `tile`: columns fastest, then rows, then the outer dimensions. */
+/* Tile number `tile`: columns fastest, then rows, then the outer dimensions. from and
+ * to are offsets of the tile's first element, in elements: the sum of index times
+ * stride over all dimensions. */
 static void run_tile(const struct move *move, const unsigned char *source,
                      unsigned char *target, int64_t tile)
 {
@@ -219,6 +229,7 @@ static void run_tile(const struct move *move, const unsigned char *source,
               base_min(move->tile_columns, move->columns - column));
 }
 
+/* Tiles write apart, so tasks may run at the same time. */
 void move_run(const struct move *move, const void *source, void *target, int64_t task)
 {
     const int64_t first = task * move->tiles_per_task;
