@@ -22,12 +22,14 @@ struct running {
     float sum[ATTENTION_ROWS];     /* l */
 };
 
+/* About 130 KiB, whatever the shapes: scores exist for one block at a time. */
 static size_t thread_bytes(const struct node *node)
 {
     (void)node;
     return sizeof(struct running);
 }
 
+/* Blocks of tokens in a sequence; the last may be shorter. */
 static int64_t n_blocks(const struct attention *a)
 {
     return base_div_up(a->T, a->tokens_per_block);
@@ -44,7 +46,9 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 }
 
 /* Scores of row r into exp(score - m), zero where unseen; `out`, its output row,
- * shrinks when m grows (NULL: nothing there yet). */
+ * shrinks when m grows (NULL: nothing there yet). m_new = max(m, max s), l = l exp(m -
+ * m_new) + sum exp(s - m_new). While nothing was seen m is -infinity and the factor is
+ * 0. */
 static void softmax_row(const struct attention *a, const struct attention_block *block,
                         int64_t r, struct running *running, float *out)
 {
@@ -68,7 +72,8 @@ static void softmax_row(const struct attention *a, const struct attention_block 
     memset(scores + seen.end, 0, (size_t)(n_keys - seen.end) * sizeof(float));
 }
 
-/* Adds a block of keys to its rows of out. */
+/* Adds a block of keys to its rows of out. out [rows, K] (+)= p [rows, keys] v [keys,
+ * K]. The first block of keys overwrites, so out need not be cleared. */
 static void add_keys(const struct attention *a, const struct attention_block *block,
                      bool is_first, struct running *running, float *out)
 {
@@ -83,7 +88,8 @@ static void add_keys(const struct attention *a, const struct attention_block *bl
                  a->kv_stride, !is_first, rows, a->row_stride);
 }
 
-/* out [B, T, H, K], lse [B, H, T]; rows that saw nothing become 0. */
+/* out [B, T, H, K], lse [B, H, T]; rows that saw nothing become 0. l is 0 only where no
+ * key was seen: otherwise the largest score itself adds exp(0) = 1. */
 static void finish_rows(const struct attention *a, const struct attention_block *block,
                         const struct running *running, float *out, float *lse)
 {
@@ -101,6 +107,8 @@ static void finish_rows(const struct attention *a, const struct attention_block 
     }
 }
 
+/* task = (b * n_strands + strand) * n_blocks + block. Blocks of keys are walked in
+ * order, so each row is the same sum whichever thread runs it. */
 static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
                 void *thread_scratch)
 {

@@ -7,7 +7,8 @@
 enum { ROWS_OF_ONE_HEAD = 64 };
 
 /* Heads share a block when there is one key-value head: then row (token, head) of q is
- * at a fixed stride. With several groups the heads of one are not. */
+ * at a fixed stride. With several groups the heads of one are not. Operands: q [B, T,
+ * H, K], k and v [B, T, G, K]. */
 struct attention attention_shape(const struct node *node)
 {
     const int64_t *q = node->inputs[0]->type.shape.dim;
@@ -30,6 +31,7 @@ struct attention attention_shape(const struct node *node)
     };
 }
 
+/* Cheap enough to be made anew by each task. */
 struct attention attention_operands(const struct kernel_call *call,
                                     const struct kernel_rank *rank)
 {
@@ -43,28 +45,35 @@ struct attention attention_operands(const struct kernel_call *call,
     return a;
 }
 
+/* At most ATTENTION_ROWS, by the choice of tokens_per_block. */
 int64_t attention_n_rows(const struct attention *a, const struct attention_block *block)
 {
     return (block->tokens.end - block->tokens.begin) * a->rows_per_token;
 }
 
-/* Also the place in out, dout and dq, which have the shape of q. */
+/* Also the place in out, dout and dq, which have the shape of q.
+ * q[b][token][strand][0]; where heads share a block, strand is 0 and rows go on through
+ * the heads. */
 int64_t attention_q_at(const struct attention *a, const struct attention_block *block)
 {
     return ((block->b * a->T + block->tokens.begin) * a->H + block->strand) * a->K;
 }
 
+/* H / G neighbouring heads share one head of k and v. */
 int64_t attention_g(const struct attention *a, int64_t strand)
 {
     return strand / (a->H / a->G);
 }
 
+/* k[b][key][g][0], and the same place in v. */
 int64_t attention_kv_at(const struct attention *a, const struct attention_block *block)
 {
     const int64_t token = block->b * a->T + block->keys.begin;
     return token * a->kv_stride + attention_g(a, block->strand) * a->K;
 }
 
+/* lse[b][h][token]: row r of the block is token r / rows_per_token and, of its strand,
+ * head r mod rows_per_token. */
 int64_t attention_lse_at(const struct attention *a, const struct attention_block *block,
                          int64_t r)
 {
@@ -72,7 +81,9 @@ int64_t attention_lse_at(const struct attention *a, const struct attention_block
     return (block->b * a->H + h) * a->T + block->tokens.begin + r / a->rows_per_token;
 }
 
-/* Keys that token i sees; empty: end <= begin. */
+/* Keys that token i sees; empty: end <= begin. From the start of its document or of its
+ * window, whichever is later, up to itself. Padding has first_key T and so an empty
+ * span. */
 static struct grid_span token_keys(const struct attention *a, int64_t b, int64_t i)
 {
     int64_t begin = base_max(0, a->first_key[b * a->T + i]);
@@ -82,7 +93,8 @@ static struct grid_span token_keys(const struct attention *a, int64_t b, int64_t
     return (struct grid_span){begin, i + 1};
 }
 
-/* Rows of a token see the same keys, whatever their head. */
+/* Rows of a token see the same keys, whatever their head. Both ends are cut to 0 .. n,
+ * so that a span outside the block comes out empty and not reversed. */
 struct grid_span attention_row_keys(const struct attention *a,
                                     const struct attention_block *block, int64_t r)
 {

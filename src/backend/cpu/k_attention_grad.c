@@ -56,6 +56,7 @@ static struct segments cut_segments(const struct attention *a)
     };
 }
 
+/* Rounded up, as the parts begin behind it. */
 static size_t seen_bytes(const struct segments *segments)
 {
     const size_t bytes = (size_t)segments->n_parts * sizeof(struct grid_span);
@@ -72,12 +73,14 @@ static size_t scratch_bytes(const struct node *node, size_t bytes)
     return seen_bytes(&segments) + (size_t)segments.n_parts * part_bytes;
 }
 
+/* About 256 KiB: p and ds of one block. */
 static size_t thread_bytes(const struct node *node)
 {
     (void)node;
     return sizeof(struct blocks);
 }
 
+/* Parts, then their sums. */
 static int n_phases(const struct node *node, size_t bytes)
 {
     (void)node;
@@ -85,6 +88,8 @@ static int n_phases(const struct node *node, size_t bytes)
     return 2;
 }
 
+/* Phase 1 has a task for every KEYS_PER_SUM keys of a sequence, which nobody else
+ * writes. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
@@ -92,7 +97,8 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? cut_segments(&a).n_parts : a.B * base_div_up(a.T, KEYS_PER_SUM);
 }
 
-/* p and ds of row r, zero where unseen; in: scores and dp. */
+/* p and ds of row r, zero where unseen; in: scores and dp. delta = sum over K of out *
+ * dout stands for the sum over keys of p * dp, as out = p v. */
 static void grad_row(const struct attention_grad *grad,
                      const struct attention_block *block, int64_t r,
                      struct blocks *blocks)
@@ -119,7 +125,8 @@ static void grad_row(const struct attention_grad *grad,
 }
 
 /* One block's share of dq (the first block of keys overwrites), and of dk and dv, given
- * at the block's first key. */
+ * at the block's first key. p and ds [rows, keys], q and dout [rows, K], k and v [keys,
+ * K]: ds = dout v^T (dp at first), dq += ds k, dv += p^T dout, dk += ds^T q. */
 static void grad_block(const struct attention_grad *grad,
                        const struct attention_block *block, bool is_first,
                        struct blocks *blocks, float *dk, float *dv)
@@ -144,7 +151,8 @@ static void grad_block(const struct attention_grad *grad,
                  a->q + q_at, a->row_stride, true, dk, a->K);
 }
 
-/* All keys for one block of rows. Rows that see nothing get dq = 0. */
+/* All keys for one block of rows. Rows that see nothing get dq = 0. Blocks of keys in
+ * order, as in the forward run, so that the recomputed scores are the same bits. */
 static void grad_rows(const struct attention_grad *grad, struct attention_block *block,
                       struct blocks *blocks, float *dk, float *dv)
 {
@@ -160,7 +168,9 @@ static void grad_rows(const struct attention_grad *grad, struct attention_block 
     }
 }
 
-/* Parts with the most keys first: later segments of a sequence see more. */
+/* Parts with the most keys first: later segments of a sequence see more. Long tasks
+ * begin early, so that no thread is left with one at the end. Only rows of keys that
+ * the part sees are cleared and summed. */
 static void grad_segment(const struct attention_grad *grad, int64_t task,
                          struct blocks *blocks)
 {
@@ -188,7 +198,9 @@ static void grad_segment(const struct attention_grad *grad, int64_t task,
     }
 }
 
-/* dk and dv of key j of sequence b and key-value head g. */
+/* dk and dv of key j of sequence b and key-value head g. Parts lie by (sequence,
+ * strand, segment); those of one key-value head are neighbours, as its strands are. In
+ * order of their index, whatever the order in which they were made. */
 static void sum_parts(const struct attention_grad *grad, int64_t b, int64_t j,
                       int64_t g)
 {
@@ -208,7 +220,7 @@ static void sum_parts(const struct attention_grad *grad, int64_t b, int64_t j,
     }
 }
 
-/* Keys nobody sees (padding) end up 0. */
+/* Keys nobody sees (padding) end up 0. Every key has one task that writes it. */
 static void sum_keys(const struct attention_grad *grad, int64_t task)
 {
     const struct attention *a = &grad->a;

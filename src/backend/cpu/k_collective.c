@@ -13,7 +13,8 @@
 
 enum { BLOCK = 1024 }; /* elements summed at a time */
 
-/* Operand 0 of the rank that stands at `coordinate` of this rank's group. */
+/* Operand 0 of the rank that stands at `coordinate` of this rank's group. check_groups
+ * of program.c made sure that it is local. */
 static const unsigned char *neighbour_input(const struct kernel_call *call,
                                             int local_rank, int coordinate)
 {
@@ -23,6 +24,7 @@ static const unsigned char *neighbour_input(const struct kernel_call *call,
     return call->ranks[rank - call->first_rank].inputs[0];
 }
 
+/* Place of this rank along the axis of the node. */
 static int own_coordinate(const struct kernel_call *call, int local_rank)
 {
     return mesh_coordinate(call->mesh, call->first_rank + local_rank,
@@ -51,8 +53,8 @@ static struct move box_move(const struct node *node)
     return move_make(dtype_bytes(x->dtype), x->shape.rank, dim, source, target);
 }
 
-/* Bytes to block number `block` along `axis` of an array of `type`, cut as the
- * other. */
+/* Bytes to block number `block` along `axis` of an array of `type`, cut as the other.
+ * offset = block * length * stride of the axis, in elements. */
 static size_t block_offset(const struct type *type, const struct type *other, int axis,
                            int block)
 {
@@ -79,6 +81,7 @@ static int64_t count_gather(const struct node *node, int phase, size_t loss_head
                                             node->attributes.axis);
 }
 
+/* Task t moves a piece of the box of rank t / (tasks of a box). */
 static void run_gather(const struct kernel_call *call, int local_rank, int phase,
                        int64_t task, void *thread_scratch)
 {
@@ -106,6 +109,8 @@ static int64_t count_all_to_all(const struct node *node, int phase,
                                             node->attributes.axes[0]);
 }
 
+/* Reads block `here` of every neighbour and puts it where that neighbour's part begins
+ * in the result. */
 static void run_all_to_all(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -161,6 +166,8 @@ union block {
  * result[i] = sum (or largest) over the group's coordinates of x[i], for n elements
  * that start at byte `source` of each operand.
  */
+/* Coordinate 0 starts the sum and the others follow, on every rank alike. Terms are
+ * read BLOCK elements at a time, so the sums stay in the first cache. */
 static void reduce_run(const struct kernel_call *call, int local_rank, size_t source,
                        unsigned char *result, int64_t n)
 {
@@ -199,6 +206,7 @@ static int64_t count_all_reduce(const struct node *node, int phase,
     return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
 }
 
+/* Operand and result have one shape, so one offset serves both. */
 static void run_all_reduce(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -234,6 +242,7 @@ static struct rows scatter_rows(const struct node *node)
     return rows;
 }
 
+/* Either runs_per_task or tasks_per_run is 1. */
 static int64_t count_reduce_scatter(const struct node *node, int phase,
                                     size_t loss_head_bytes)
 {
@@ -243,6 +252,7 @@ static int64_t count_reduce_scatter(const struct node *node, int phase,
     return base_div_up(rows.n_rows, rows.runs_per_task) * rows.tasks_per_run;
 }
 
+/* Operand rows are n_blocks runs long; this rank sums run number `here` of each. */
 static void run_reduce_scatter(const struct kernel_call *call, int local_rank,
                                int phase, int64_t task, void *thread_scratch)
 {

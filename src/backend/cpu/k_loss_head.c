@@ -49,7 +49,9 @@ struct work {
     int64_t n;            /* rows of this chunk, 0 when the list has ended */
 };
 
-/* Operands and results in the order of build_loss_head. */
+/* Operands and results in the order of build_loss_head. With gradient there may be two
+ * more operands: the d_table so far, and a flag whether it counts (without the flag it
+ * does). */
 static void take_operands(struct work *work, const struct node *node,
                           const struct kernel_rank *rank)
 {
@@ -69,7 +71,8 @@ static void take_operands(struct work *work, const struct node *node,
     }
 }
 
-/* Kept over the phases: the list of rows, the logits and what was found about them. */
+/* Kept over the phases: the list of rows, the logits and what was found about them. One
+ * block per rank and node; offsets are those of the layout. */
 static void take_scratch(struct work *work, void *scratch)
 {
     const struct loss_head *head = &work->head;
@@ -84,7 +87,8 @@ static void take_scratch(struct work *work, void *scratch)
     work->partial = (void *)(base + head->partial_at);
 }
 
-/* Only after PREPARE, which counts. */
+/* Only after PREPARE, which counts. How many rows a chunk has depends on the weights,
+ * but only the layout decides how many chunks there can be. */
 static void take_chunk(struct work *work, int64_t chunk)
 {
     const struct grid_span rows = loss_head_chunk(&work->head, chunk, *work->n_real);
@@ -93,7 +97,7 @@ static void take_chunk(struct work *work, int64_t chunk)
     work->n = rows.end - rows.begin;
 }
 
-/* Columns of tile `tile`, of V. */
+/* Columns of tile `tile`, of V. Vocabulary entries; the last tile may be narrower. */
 static struct grid_span tile_span(const struct work *work, int64_t tile)
 {
     return grid_span(tile, work->head.tile, work->head.V);
@@ -108,7 +112,8 @@ static float *tile_logits(const struct work *work, int64_t tile)
 
 /* ---- steps ---- */
 
-/* One task: the order of the list is the order of all later sums. */
+/* One task: the order of the list is the order of all later sums. Entries without
+ * weight get loss and lse 0 here, as no later step touches them. */
 static void list_real(struct work *work)
 {
     int64_t n = 0;
@@ -123,7 +128,8 @@ static void list_real(struct work *work)
     *work->n_real = n;
 }
 
-/* Rows of hidden without loss keep the zeros written here. */
+/* Rows of hidden without loss keep the zeros written here. Task 0 makes the list, the
+ * others clear a piece of d_hidden each (there are none without gradient). */
 static void prepare(struct work *work, int64_t task)
 {
     if (task == 0) {
@@ -160,7 +166,9 @@ static void gather(const struct work *work, int64_t task)
     }
 }
 
-/* One tile, from the product to its statistics while it is in cache. */
+/* One tile, from the product to its statistics while it is in cache. z [n, width] =
+ * gathered [n, D] table[columns]^T. stats are what combine needs: the tiles are apart
+ * until then. */
 static void compute_logits(const struct work *work, int64_t tile)
 {
     const struct loss_head *head = &work->head;
@@ -186,7 +194,8 @@ static void compute_logits(const struct work *work, int64_t tile)
     }
 }
 
-/* Largest and sum over the tiles in order, in f64: their number grows with V. */
+/* Largest and sum over the tiles in order, in f64: their number grows with V. lse = M +
+ * log sum over tiles of l_t exp(m_t - M), M = max m_t; loss = lse - z[target]. */
 static void combine(const struct work *work, int64_t task)
 {
     const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
@@ -211,7 +220,9 @@ static void combine(const struct work *work, int64_t task)
     }
 }
 
-/* Logits of one tile into their gradient. */
+/* Logits of one tile into their gradient. dz = weight (exp(z - lse) - onehot(target))
+ * (1 - (z / cap)^2); z is capped already, and d softcap(x) / dx = 1 - (softcap(x) /
+ * cap)^2. */
 static void compute_dlogits(const struct work *work, struct grid_span columns, float *z)
 {
     for (int64_t r = 0; r < work->n; r++) {
@@ -228,8 +239,10 @@ static void compute_dlogits(const struct work *work, struct grid_span columns, f
     }
 }
 
-/* dz of one tile and both products with it. `partial` is this part's sum for
- * d_hidden. */
+/* dz of one tile and both products with it. `partial` is this part's sum for d_hidden.
+ * dz [n, width]: d_table[columns] [width, D] (+)= dz^T gathered, partial [n, D] (+)= dz
+ * table[columns]. A tile of d_table belongs to one task, so chunks add to it in
+ * order. */
 static void grad_tile(const struct work *work, int64_t tile, bool is_first,
                       float *partial)
 {
@@ -254,7 +267,8 @@ static void grad_tile(const struct work *work, int64_t tile, bool is_first,
                     work->table + columns.begin * D, D, !is_first, partial, D);
 }
 
-/* Neighbouring tiles, in order, into one sum of [chunk, D]. */
+/* Neighbouring tiles, in order, into one sum of [chunk, D]. Parts exist so that several
+ * threads can add to d_hidden: each sums its own tiles. */
 static void grad_part(const struct work *work, int64_t part)
 {
     const struct loss_head *head = &work->head;
@@ -265,7 +279,9 @@ static void grad_part(const struct work *work, int64_t part)
     }
 }
 
-/* All rows of some columns in one task: a hidden row may be listed twice. */
+/* All rows of some columns in one task: a hidden row may be listed twice. Parts are
+ * added in order, rows in the order of the list; what named no row of hidden is left
+ * out. */
 static void scatter(const struct work *work, int64_t task)
 {
     const int64_t D = work->head.D;
@@ -282,7 +298,7 @@ static void scatter(const struct work *work, int64_t task)
     }
 }
 
-/* In f64 and in the order of the list, whatever the chunks were. */
+/* In f64 and in the order of the list, whatever the chunks were. One task. */
 static void sum_losses(const struct work *work)
 {
     double sum = 0;
@@ -295,6 +311,8 @@ static void sum_losses(const struct work *work)
 
 /* ---- the kernel ---- */
 
+/* The three below make the layout anew; it is a pure function of the node and the
+ * setting. */
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {
     return loss_head_layout(node, bytes).total_bytes;

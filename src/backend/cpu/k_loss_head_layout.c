@@ -19,7 +19,8 @@ enum {
     ROW_BLOCK = 8,    /* chunks are whole blocks of the product's kernel */
 };
 
-/* Takes `bytes` of scratch, aligned. */
+/* Takes `bytes` of scratch, aligned. On a cache line, so that neighbours in scratch do
+ * not share one. */
 static size_t take(size_t *total, int64_t bytes)
 {
     const size_t at = *total;
@@ -55,6 +56,8 @@ static void cut_rows(struct loss_head *head, size_t bytes)
     head->n_chunks = base_max(1, base_div_up(head->C, head->chunk_rows));
 }
 
+/* Equal chunks rather than full ones and a rest: a small last product would run
+ * slower. */
 struct grid_span loss_head_chunk(const struct loss_head *head, int64_t chunk,
                                  int64_t n_rows)
 {
@@ -63,6 +66,8 @@ struct grid_span loss_head_chunk(const struct loss_head *head, int64_t chunk,
     return grid_span(chunk, base_min(even, head->chunk_rows), n_rows);
 }
 
+/* What is asked for first lies first: the list and the losses, which live through all
+ * phases, then what each chunk uses anew. */
 struct loss_head loss_head_layout(const struct node *node, size_t bytes)
 {
     struct loss_head head = {
@@ -93,6 +98,7 @@ struct loss_head loss_head_layout(const struct node *node, size_t bytes)
     return head;
 }
 
+/* GATHER, LOGITS, COMBINE, and with gradient GRAD and SCATTER. */
 static int phases_per_chunk(const struct loss_head *head)
 {
     return head->has_gradient ? 5 : 3;
@@ -104,6 +110,8 @@ int loss_head_n_phases(const struct loss_head *head)
     return 2 + (int)head->n_chunks * phases_per_chunk(head);
 }
 
+/* First PREPARE, last SUM, between them the steps of one chunk after the other; the
+ * steps are neighbours in the enum. */
 struct loss_head_phase loss_head_phase(const struct loss_head *head, int phase)
 {
     if (phase == 0) {
@@ -119,6 +127,7 @@ struct loss_head_phase loss_head_phase(const struct loss_head *head, int phase)
     };
 }
 
+/* For the largest chunk; tasks beyond a smaller one get an empty span. */
 int64_t loss_head_n_tasks(const struct loss_head *head, enum loss_head_step step)
 {
     switch (step) {

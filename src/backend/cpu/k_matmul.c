@@ -43,6 +43,7 @@ struct grid {
 
 /* ---- the grid ---- */
 
+/* cost = K (2 M N + 16 (M + N)) of one tile. */
 static double tile_cost(const struct grid *grid)
 {
     const double m = (double)grid->tile_m;
@@ -66,12 +67,14 @@ static void set_counts(struct grid *grid, int64_t tiles_m, int64_t tiles_n)
     grid->tiles_n = base_div_up(grid->n, grid->tile_n);
 }
 
+/* Tiles of all batches; each is a task. */
 static int64_t count_tiles(const struct grid *grid)
 {
     return grid->n_batches * grid->tiles_m * grid->tiles_n;
 }
 
-/* How many tiles the product is worth. */
+/* How many tiles the product is worth. At least 2, so that a second thread has
+ * something to do. */
 static int64_t wanted_tiles(const struct grid *grid)
 {
     const struct grid whole = {.k = grid->k, .tile_m = grid->m, .tile_n = grid->n};
@@ -103,7 +106,8 @@ static void choose_tiles(struct grid *grid)
     }
 }
 
-/* Everything from shapes and transposes, nothing from the machine. */
+/* Everything from shapes and transposes, nothing from the machine. a [..., M, K], b
+ * [..., K, N] -> c [..., M, N]. */
 static struct grid make_grid(const struct node *node)
 {
     const struct attributes *attributes = &node->attributes;
@@ -129,6 +133,7 @@ struct block {
     int64_t stride;
 };
 
+/* Address of element `index` from the block's first. */
 static unsigned char *at(const struct block *block, int64_t index)
 {
     return block->data + index * (int64_t)dtype_bytes(block->dtype);
@@ -143,7 +148,9 @@ struct tile {
     bool accumulates;
 };
 
-/* Tasks count columns of tiles fastest, so neighbours in time share rows of a. */
+/* Tasks count columns of tiles fastest, so neighbours in time share rows of a. A
+ * transposed operand lies with K running down: its tile begins at a column, not at a
+ * row. */
 static struct tile make_tile(const struct kernel_call *call, int local_rank,
                              const struct grid *grid, int64_t task)
 {
@@ -206,8 +213,10 @@ static void convert(const struct block *from, const struct block *to, int64_t n_
     }
 }
 
-/* The part of an operand from k0 on, in dtype `real`: itself, or widened to
- * `scratch`. */
+/* The part of an operand from k0 on, in dtype `real`: itself, or widened to `scratch`.
+ * k_runs_down: the k dimension is the slow one in memory (a transposed, b not); then
+ * the part has n_k rows of `side` elements, else `side` rows of n_k. The widened copy
+ * has the same orientation, packed. */
 static struct block widen(const struct block *operand, bool k_runs_down, int64_t side,
                           int64_t k0, int64_t n_k, enum dtype real,
                           unsigned char *scratch)
@@ -237,6 +246,8 @@ struct layout {
     int64_t k_step;
 };
 
+/* Sizes are for the largest tile, so one scratch serves all. Without widened operands
+ * there is one step of the whole K. */
 static struct layout make_layout(const struct node *node, const struct grid *grid)
 {
     const enum dtype real = real_of(node);
@@ -259,7 +270,8 @@ static struct layout make_layout(const struct node *node, const struct grid *gri
     return layout;
 }
 
-/* The tile in steps of k: widen, multiply, add; the sums are rounded at the end. */
+/* The tile in steps of k: widen, multiply, add; the sums are rounded at the end. k_step
+ * is fixed, so the order of the sum is too. */
 static void run_widened(const struct tile *tile, const struct layout *layout,
                         enum dtype real, unsigned char *scratch)
 {
@@ -284,7 +296,9 @@ static void run_widened(const struct tile *tile, const struct layout *layout,
     }
 }
 
-/* One or two rows times a weight [N, K]: each weight is read once, packed never. */
+/* One or two rows times a weight [N, K]: each weight is read once, packed never.
+ * Decided by the whole product, not by the tile, so all tiles of one product go the
+ * same way. */
 static bool is_dots(const struct tile *tile, const struct grid *grid, enum dtype real)
 {
     return grid->m <= MAX_DOT_ROWS && tile->transpose_b && !tile->transpose_a &&
@@ -307,6 +321,7 @@ static void run_dots(const struct tile *tile)
     }
 }
 
+/* The grid is made anew by each task, from shapes. */
 static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
                 void *thread_scratch)
 {
@@ -324,6 +339,7 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     }
 }
 
+/* What the largest tile widens. */
 static size_t thread_bytes(const struct node *node)
 {
     const struct grid grid = make_grid(node);

@@ -18,6 +18,7 @@ static int64_t n_blocks(const struct node *node)
     return grid_row_tasks(grid_n_rows(x), grid_row_length(x));
 }
 
+/* One phase. */
 static int64_t n_tasks_forward(const struct node *node, int phase, size_t bytes)
 {
     (void)phase;
@@ -25,7 +26,8 @@ static int64_t n_tasks_forward(const struct node *node, int phase, size_t bytes)
     return n_blocks(node);
 }
 
-/* Operands: x [rows, n], weight [n] or none. */
+/* Operands: x [rows, n], weight [n] or none. y = x r g with r = (mean(x^2) +
+ * eps)^(-1/2); g = weight, or 1 + weight with adds_one, or 1. */
 static void run_forward(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -50,6 +52,7 @@ static void run_forward(const struct kernel_call *call, int local_rank, int phas
 
 /* ---- gradient: x [rows, n], weight [n] or none, dy -> dx, dweight [n] ---- */
 
+/* Its gradient is the second result. */
 static bool has_weight(const struct node *node)
 {
     return node->n_outputs > 1;
@@ -63,6 +66,7 @@ static size_t grad_scratch_bytes(const struct node *node, size_t bytes)
     return has_weight(node) ? (size_t)(n_blocks(node) * n) * sizeof(float) : 0;
 }
 
+/* Without a weight there is nothing to sum over rows. */
 static int grad_n_phases(const struct node *node, size_t bytes)
 {
     (void)bytes;
@@ -72,6 +76,7 @@ static int grad_n_phases(const struct node *node, size_t bytes)
 /* The second phase's tasks: columns. */
 enum { COLUMNS_PER_TASK = 1024 };
 
+/* The first grid is that of the forward run. */
 static int64_t grad_n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
@@ -79,7 +84,8 @@ static int64_t grad_n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? n_blocks(node) : base_div_up(n, COLUMNS_PER_TASK);
 }
 
-/* Phase 0: dx of a block, and its part of dweight into scratch. */
+/* Phase 0: dx of a block, and its part of dweight into scratch. dx = r (g dy) - x r^3 /
+ * n sum(g dy x), row by row. Each task writes its own row of scratch [n_blocks, n]. */
 static void grad_rows(const struct kernel_call *call, const struct kernel_rank *rank,
                       int64_t task)
 {
@@ -104,7 +110,8 @@ static void grad_rows(const struct kernel_call *call, const struct kernel_rank *
     }
 }
 
-/* Phase 1: some columns of dweight, over all blocks in order. */
+/* Phase 1: some columns of dweight, over all blocks in order. dweight[i] = sum over
+ * blocks of scratch[block][i]. */
 static void grad_weight(const struct kernel_call *call, const struct kernel_rank *rank,
                         int64_t task)
 {

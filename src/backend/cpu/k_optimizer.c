@@ -10,16 +10,19 @@
 /* A task passes over 64 Ki elements: long enough for the memory to stream. */
 enum { STREAM_CHUNK = 4 * KERNEL_CHUNK };
 
+/* Flat: shapes do not matter here. */
 static int64_t n_stream_tasks(const struct node *node)
 {
     return base_div_up(type_elements(&node->inputs[0]->type), STREAM_CHUNK);
 }
 
+/* Elements of one task. */
 static struct grid_span stream_span(const struct node *node, int64_t task)
 {
     return grid_span(task, STREAM_CHUNK, type_elements(&node->inputs[0]->type));
 }
 
+/* The same as an n_tasks of a kernel. */
 static int64_t n_tasks_of_stream(const struct node *node, int phase, size_t bytes)
 {
     (void)phase;
@@ -29,7 +32,8 @@ static int64_t n_tasks_of_stream(const struct node *node, int phase, size_t byte
 
 /* ---- accumulate: acc, keep, g -> acc = g + (keep ? acc : 0) ---- */
 
-/* The first micro-batch overwrites, so nobody has to clear the accumulator. */
+/* The first micro-batch overwrites, so nobody has to clear the accumulator. acc is the
+ * memory of operand 0. The first gradient is copied, not added to zeros. */
 static void run_accumulate(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -51,12 +55,14 @@ static void run_accumulate(const struct kernel_call *call, int local_rank, int p
 
 /* ---- sum of squares: x -> f64 scalar; the blocks' sums are added in order ---- */
 
+/* f64 [tasks]: one sum each. */
 static size_t squares_scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
     return (size_t)n_stream_tasks(node) * sizeof(double);
 }
 
+/* Sums of blocks, then their sum. */
 static int squares_n_phases(const struct node *node, size_t bytes)
 {
     (void)node;
@@ -70,8 +76,8 @@ static int64_t squares_n_tasks(const struct node *node, int phase, size_t bytes)
     return phase == 0 ? n_stream_tasks(node) : 1;
 }
 
-/* In f64 from the first square on: the norm decides on clipping at every layout
- * alike. */
+/* In f64 from the first square on: the norm decides on clipping at every layout alike.
+ * The second phase is one task that adds in order. */
 static void run_squares(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -93,7 +99,9 @@ static void run_squares(const struct kernel_call *call, int local_rank, int phas
 
 /* ---- adamw: p, g, m, v, hyper, scale, apply -> p, m, v in place ---- */
 
-/* p, m and v are read and written once, g is read once: the bound is memory. */
+/* p, m and v are read and written once, g is read once: the bound is memory. Results
+ * lie in the memory of p, m and v. `apply` is false where loss or norm are not finite:
+ * then all three stay as they are. */
 static void run_adamw(const struct kernel_call *call, int local_rank, int phase,
                       int64_t task, void *thread_scratch)
 {

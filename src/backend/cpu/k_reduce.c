@@ -42,6 +42,7 @@ struct plan_of_reduce {
 
 /* ---- from shapes to walks and parts ---- */
 
+/* Dimensions are pushed outermost first. */
 static void push(struct walk *walk, int64_t length, int64_t stride)
 {
     walk->length[walk->n] = length;
@@ -50,7 +51,8 @@ static void push(struct walk *walk, int64_t length, int64_t stride)
     walk->total *= length;
 }
 
-/* Offset of step `index` of the walk. */
+/* Offset of step `index` of the walk. The last dimension runs fastest: offset = sum
+ * over dimensions of index * stride. */
 static int64_t offset_at(const struct walk *walk, int64_t index)
 {
     int64_t offset = 0;
@@ -61,6 +63,7 @@ static int64_t offset_at(const struct walk *walk, int64_t index)
     return offset;
 }
 
+/* Axes are listed in no particular order. */
 static bool is_reduced_axis(const struct attributes *attributes, int axis)
 {
     for (int i = 0; i < attributes->n_axes; i++) {
@@ -71,7 +74,9 @@ static bool is_reduced_axis(const struct attributes *attributes, int axis)
     return false;
 }
 
-/* Merges dimensions from the innermost outward: first the inner run, then the walks. */
+/* Merges dimensions from the innermost outward: first the inner run, then the walks.
+ * [2, 3, 4, 5] reduced over the middle two is kept 2, reduced 12, inner run 5 (kept).
+ * Dimensions of length 1 are of either kind and left out. */
 static void find_walks(const struct node *node, struct plan_of_reduce *plan)
 {
     const struct shape *x = &node->inputs[0]->type.shape;
@@ -104,7 +109,9 @@ static void find_walks(const struct node *node, struct plan_of_reduce *plan)
     }
 }
 
-/* Costs a few hundred instructions, so tasks make it anew rather than pass it on. */
+/* Costs a few hundred instructions, so tasks make it anew rather than pass it on. A
+ * unit is one run of one result (inner reduced: at most RUN elements of it); parts are
+ * whole units. */
 static struct plan_of_reduce make_plan(const struct node *node)
 {
     struct plan_of_reduce plan = {0};
@@ -184,7 +191,8 @@ static struct plan_of_reduce make_plan(const struct node *node)
         }                                                                  \
     }
 
-/* NaN if one of them is. */
+/* NaN if one of them is. `most` stays where it is NaN, since no comparison with it
+ * holds. */
 static double larger(double x, double most)
 {
     return x > most || isnan(x) ? x : most;
@@ -226,7 +234,8 @@ struct source {
     float widened[RUN];
 };
 
-/* n elements from `offset` on, bf16 and f16 as f32. */
+/* n elements from `offset` on, bf16 and f16 as f32. The buffer is the task's own, on
+ * its stack. */
 static const void *read_run(struct source *source, int64_t offset, int64_t n)
 {
     const void *data = source->data + (size_t)offset * dtype_bytes(source->dtype);
@@ -243,7 +252,8 @@ static double join(int is_max, double a, double b)
     return is_max ? larger(b, a) : a + b;
 }
 
-/* Units first .. end of result number `result`, whose runs are reduced. */
+/* Units first .. end of result number `result`, whose runs are reduced. Units count
+ * blocks of a run fastest, then the reduced walk. */
 static double reduce_runs(const struct plan_of_reduce *plan, struct source *source,
                           int64_t result, int64_t first, int64_t end)
 {
@@ -261,7 +271,8 @@ static double reduce_runs(const struct plan_of_reduce *plan, struct source *sour
     return total;
 }
 
-/* Writes n results, from number `index` on, in the dtype of the node. */
+/* Writes n results, from number `index` on, in the dtype of the node. The one
+ * rounding. */
 static void store(const struct kernel_call *call, int local_rank, int64_t index,
                   const double *values, int64_t n)
 {
@@ -272,7 +283,8 @@ static void store(const struct kernel_call *call, int local_rank, int64_t index,
 }
 
 /* First phase: partial results of one block of results and one part of their runs, into
- * `row`; returns how many, *index is the number of the first. */
+ * `row`; returns how many, *index is the number of the first. Kept runs: row[i]
+ * collects column i over all units; the accumulators are doubles on the stack. */
 static int64_t reduce_block(const struct plan_of_reduce *plan, struct source *source,
                             int64_t block, int64_t part, double *row, int64_t *index)
 {
@@ -298,7 +310,8 @@ static int64_t reduce_block(const struct plan_of_reduce *plan, struct source *so
     return n;
 }
 
-/* One task of the first phase. Without parts its results are final. */
+/* One task of the first phase. Without parts its results are final. Partial results go
+ * to scratch [n_parts, n_results], where each has its own place. */
 static void run_parts(const struct kernel_call *call, int local_rank,
                       const struct plan_of_reduce *plan, int64_t task)
 {
@@ -328,7 +341,8 @@ static void run_parts(const struct kernel_call *call, int local_rank,
     }
 }
 
-/* Second phase: the parts of each result, in order. */
+/* Second phase: the parts of each result, in order. Part 0 first, then the others one
+ * after the other: a fixed order. */
 static void join_parts(const struct kernel_call *call, int local_rank,
                        const struct plan_of_reduce *plan, int64_t task)
 {
@@ -356,11 +370,13 @@ static size_t scratch_bytes(const struct node *node, size_t loss_head_bytes)
                              : (size_t)(plan.n_parts * plan.n_results) * sizeof(double);
 }
 
+/* The second phase exists only where there are parts to join. */
 static int n_phases(const struct node *node, size_t loss_head_bytes)
 {
     return scratch_bytes(node, loss_head_bytes) == 0 ? 1 : 2;
 }
 
+/* Parts are a further dimension of the first grid. */
 static int64_t n_tasks(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;

@@ -24,6 +24,7 @@ static size_t thread_bytes(const struct node *node)
     return 2 * (size_t)node->attributes.pairs * sizeof(float);
 }
 
+/* Frequencies, then tokens. */
 static int n_phases(const struct node *node, size_t bytes)
 {
     (void)node;
@@ -31,6 +32,7 @@ static int n_phases(const struct node *node, size_t bytes)
     return 2;
 }
 
+/* x [B, T, H, K]: a task has whole tokens, all heads of each. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
@@ -50,7 +52,9 @@ static void compute_frequencies(const struct node *node, float *frequencies)
     }
 }
 
-/* x [B, T, H, K] -> y, turned by sign * angle; position i32 [B, T]. */
+/* x [B, T, H, K] -> y, turned by sign * angle; position i32 [B, T]. (y[d], y[d + K/2])
+ * = (x[d] cos a - x[d + K/2] sin a, x[d + K/2] cos a + x[d] sin a), a = position *
+ * frequency[d]. */
 static void turn_tokens(const struct kernel_call *call, const struct kernel_rank *rank,
                         const float *x, float sign, int64_t task, float *cosines)
 {
@@ -76,6 +80,7 @@ static void turn_tokens(const struct kernel_call *call, const struct kernel_rank
     }
 }
 
+/* Operands: x, position. */
 static void run_forward(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
@@ -87,7 +92,8 @@ static void run_forward(const struct kernel_call *call, int local_rank, int phas
     }
 }
 
-/* Operands: x (not read), position, dy. */
+/* Operands: x (not read), position, dy. The rotation is orthogonal, so its transpose is
+ * the rotation by -a. */
 static void run_grad(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
