@@ -311,7 +311,7 @@ static void sum_losses(const struct work *work)
 
 /* ---- the kernel ---- */
 
-/* The three below make the layout anew; it is a pure function of the node and the
+/* Here and below the layout is made anew: it is a pure function of the node and the
  * setting. */
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {

@@ -17,7 +17,8 @@ struct curve {
     vector value, slope;
 };
 
-/* The compiler drops the half that a caller does not use. */
+/* The compiler drops the half that a caller does not use. 1 + 3 c x^2 is the derivative
+ * of x + c x^3. */
 VECTOR_INLINE struct curve gelu_curve(vector x)
 {
     const vector square = x * x;
@@ -64,6 +65,7 @@ VECTOR_INLINE struct curve softcap_curve(vector x, float cap)
         }                                                  \
     } while (false)
 
+/* y = gelu(x) */
 void NATIVE(gelu_tanh)(const float *x, int64_t n, float *y)
 {
 #define BODY(LOAD, STORE) STORE(y, gelu_curve(LOAD(x)).value);
@@ -71,6 +73,7 @@ void NATIVE(gelu_tanh)(const float *x, int64_t n, float *y)
 #undef BODY
 }
 
+/* dx = dy gelu'(x) */
 void NATIVE(gelu_tanh_grad)(const float *x, const float *dy, int64_t n, float *dx)
 {
 #define BODY(LOAD, STORE) STORE(dx, LOAD(dy) * gelu_curve(LOAD(x)).slope);
@@ -78,7 +81,7 @@ void NATIVE(gelu_tanh_grad)(const float *x, const float *dy, int64_t n, float *d
 #undef BODY
 }
 
-/* Gate and up come from two products, so nothing is interleaved. */
+/* Gate and up come from two products, so nothing is interleaved. y = gelu(gate) up. */
 void NATIVE(geglu)(const float *gate, const float *up, int64_t n, float *y)
 {
 #define BODY(LOAD, STORE) STORE(y, gelu_curve(LOAD(gate)).value *LOAD(up));
@@ -86,7 +89,8 @@ void NATIVE(geglu)(const float *gate, const float *up, int64_t n, float *y)
 #undef BODY
 }
 
-/* Loads come first: dgate or dup may be the memory of an operand. */
+/* Loads come first: dgate or dup may be the memory of an operand. dgate = dy up
+ * gelu'(gate), dup = dy gelu(gate). */
 void NATIVE(geglu_grad)(const float *gate, const float *up, const float *dy, int64_t n,
                         float *dgate, float *dup)
 {
@@ -100,6 +104,7 @@ void NATIVE(geglu_grad)(const float *gate, const float *up, const float *dy, int
 #undef BODY
 }
 
+/* y = silu(x) */
 void NATIVE(silu)(const float *x, int64_t n, float *y)
 {
 #define BODY(LOAD, STORE) STORE(y, silu_curve(LOAD(x)).value);
@@ -107,6 +112,7 @@ void NATIVE(silu)(const float *x, int64_t n, float *y)
 #undef BODY
 }
 
+/* dx = dy silu'(x) */
 void NATIVE(silu_grad)(const float *x, const float *dy, int64_t n, float *dx)
 {
 #define BODY(LOAD, STORE) STORE(dx, LOAD(dy) * silu_curve(LOAD(x)).slope);
@@ -114,6 +120,7 @@ void NATIVE(silu_grad)(const float *x, const float *dy, int64_t n, float *dx)
 #undef BODY
 }
 
+/* y = cap tanh(x / cap) */
 void NATIVE(softcap)(const float *x, float cap, int64_t n, float *y)
 {
 #define BODY(LOAD, STORE) STORE(y, softcap_curve(LOAD(x), cap).value);
@@ -121,6 +128,7 @@ void NATIVE(softcap)(const float *x, float cap, int64_t n, float *y)
 #undef BODY
 }
 
+/* dx = dy (1 - tanh(x / cap)^2) */
 void NATIVE(softcap_grad)(const float *x, const float *dy, float cap, int64_t n,
                           float *dx)
 {

@@ -7,16 +7,19 @@
 
 #include "backend/cpu/native.h"
 
+/* Two steps, as ISA must be expanded before it is pasted. */
 #define NATIVE_JOIN(name, isa)   native_##name##_##isa
 #define NATIVE_EXPAND(name, isa) NATIVE_JOIN(name, isa)
 #define NATIVE(name)             NATIVE_EXPAND(name, ISA)
 
+/* native_norm.c: x, y, dy and dx are rows [n], weight and dweight [n]. */
 float NATIVE(rms_norm_row)(const float *x, const float *weight, bool adds_one,
                            float eps, int64_t n, float *y);
 void NATIVE(rms_norm_grad_row)(const float *x, const float *weight, bool adds_one,
                                float eps, int64_t n, const float *dy, float *dx,
                                float *dweight);
 
+/* native_activation.c: flat arrays [n]. */
 void NATIVE(gelu_tanh)(const float *x, int64_t n, float *y);
 void NATIVE(gelu_tanh_grad)(const float *x, const float *dy, int64_t n, float *dx);
 void NATIVE(geglu)(const float *gate, const float *up, int64_t n, float *y);
@@ -28,11 +31,13 @@ void NATIVE(softcap)(const float *x, float cap, int64_t n, float *y);
 void NATIVE(softcap_grad)(const float *x, const float *dy, float cap, int64_t n,
                           float *dx);
 
+/* native_rope.c: x and y are one head [2 * half], cosines and sines [pairs]. */
 void NATIVE(rope_angles)(float position, const float *frequencies, int64_t n,
                          float *cosines, float *sines);
 void NATIVE(rope_row)(const float *x, const float *cosines, const float *sines,
                       int64_t half, int64_t pairs, float sign, float *y);
 
+/* native_row.c: rows [n]. */
 float NATIVE(row_max)(const float *x, int64_t n);
 float NATIVE(row_exp)(float *x, float shift, int64_t n);
 float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n);
@@ -45,6 +50,7 @@ void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, floa
                               int64_t n, float *ds);
 void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
 
+/* native_optimizer.c: flat arrays [n]. */
 double NATIVE(sum_squares)(const float *x, int64_t n);
 void NATIVE(adamw)(float *p, const float *g, float *m, float *v, const float *hyper,
                    float scale, int64_t n);

@@ -9,34 +9,16 @@
 #include "backend/cpu/native/native_isa.h"
 #include "backend/cpu/native/vector.h"
 
-/* Sum of x[i] y[i] in two chains of lanes. */
-static float dot(const float *x, const float *y, int64_t n)
-{
-    vector even = {0};
-    vector odd = {0};
-    int64_t i = 0;
-    for (; i + 2 * VECTOR_LANES <= n; i += 2 * VECTOR_LANES) {
-        even += vector_load(x + i) * vector_load(y + i);
-        odd += vector_load(x + i + VECTOR_LANES) * vector_load(y + i + VECTOR_LANES);
-    }
-    for (; i < n; i += VECTOR_LANES) {
-        if (i + VECTOR_LANES <= n) {
-            even += vector_load(x + i) * vector_load(y + i);
-        } else {
-            odd +=
-                vector_load_part(x + i, n - i, 0) * vector_load_part(y + i, n - i, 0);
-        }
-    }
-    return vector_sum(even + odd);
-}
-
-/* r: one pass over the row. The row is read again right after, from cache. */
+/* r: one pass over the row. The row is read again right after, from cache. r =
+ * (sum(x^2) / n + eps)^(-1/2); a true division, not the approximate reciprocal root
+ * that the sets have. */
 static float inverse_rms(const float *x, float eps, int64_t n)
 {
-    return 1.0F / sqrtf(dot(x, x, n) / (float)n + eps);
+    return 1.0F / sqrtf(NATIVE(row_dot)(x, x, n) / (float)n + eps);
 }
 
-/* Lanes i .. of what the row is multiplied by. */
+/* Lanes i .. of what the row is multiplied by. Lanes past the end hold the shift alone;
+ * nobody stores them. */
 VECTOR_INLINE vector gain(const float *weight, float shift, int64_t i, int64_t n)
 {
     if (weight == NULL) {
@@ -65,7 +47,7 @@ float NATIVE(rms_norm_row)(const float *x, const float *weight, bool adds_one,
     return r;
 }
 
-/* Sum of g dy x. */
+/* Sum of g dy x. Lanes past the end add 0, as dy and x are 0 there. */
 static float gained_dot(const float *x, const float *weight, float shift,
                         const float *dy, int64_t n)
 {

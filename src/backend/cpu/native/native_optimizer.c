@@ -45,7 +45,8 @@ struct step {
     float eps;
 };
 
-/* Once per call, in f32 as the hyper vector is. */
+/* Once per call, in f32 as the hyper vector is. p = p (1 - lr decay) - size m /
+ * (sqrt(v) / root_correction + eps). */
 static struct step step_of(const float *hyper)
 {
     return (struct step){
@@ -60,7 +61,9 @@ static struct step step_of(const float *hyper)
     };
 }
 
-/* Plain C: the compiler turns square root and division into vector instructions. */
+/* Plain C: the compiler turns square root and division into vector instructions. m =
+ * beta1 m + (1 - beta1) g, v = beta2 v + (1 - beta2) g^2, as torch.optim.AdamW defines
+ * it. The arrays are apart, as restrict says. */
 void NATIVE(adamw)(float *restrict p, const float *restrict g, float *restrict m,
                    float *restrict v, const float *hyper, float scale, int64_t n)
 {

@@ -27,6 +27,8 @@ VECTOR_INLINE vector_double select_double(vector_long mask, vector_double a,
  * x = n pi/2 + r, |r| <= pi/4; Taylor series of r, good to 1e-10, far below half a unit
  * of f32; the quadrant n mod 4 swaps sine and cosine and sets their signs.
  */
+/* Adding MAGIC rounds to the nearest integer and leaves it in the low bits of
+ * `shifted`. Cosine changes sign in quadrants 1 and 2, sine in 2 and 3. */
 VECTOR_INLINE struct turn turn_of(vector_double x)
 {
     const vector_double shifted = x * TWO_OVER_PI + MAGIC;
@@ -57,7 +59,8 @@ VECTOR_INLINE struct turn turn_of(vector_double x)
 }
 
 /* The product is rounded to f32 first, as the reference does; cosine and sine of that
- * rounded angle are then exact to the last bit but one. */
+ * rounded angle are then exact to the last bit but one. Parts of a vector past the end
+ * compute angle 0 and are not stored. */
 void NATIVE(rope_angles)(float position, const float *frequencies, int64_t n,
                          float *cosines, float *sines)
 {
@@ -77,7 +80,8 @@ void NATIVE(rope_angles)(float position, const float *frequencies, int64_t n,
     }
 }
 
-/* y may be x. */
+/* y may be x. Each pair is read before it is written. Dimensions pairs .. half and half
+ * + pairs .. 2 half do not turn. */
 void NATIVE(rope_row)(const float *x, const float *cosines, const float *sines,
                       int64_t half, int64_t pairs, float sign, float *y)
 {

@@ -59,7 +59,8 @@ float NATIVE(row_exp)(float *x, float shift, int64_t n)
     return vector_sum(sum);
 }
 
-/* Two chains: one exp is a long chain of dependent operations. */
+/* Two chains: one exp is a long chain of dependent operations. What the last part holds
+ * past the end is dropped by storing and loading again. */
 float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n)
 {
     vector even = {0};
@@ -80,11 +81,13 @@ float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n)
     return vector_sum(even + odd);
 }
 
+/* In place: each vector is read before it is written. */
 void NATIVE(row_scale)(float *x, float scale, int64_t n)
 {
     NATIVE(row_copy_scaled)(scale, x, n, x);
 }
 
+/* y may be x. One rounding per element, the same in every set. */
 void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y)
 {
     int64_t i = 0;
@@ -111,7 +114,8 @@ void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
     }
 }
 
-/* Used on rows of a head: 64 to 512 elements. */
+/* Used on rows of a head: 64 to 512 elements. Two chains of lanes hide the latency of
+ * multiply-add; the last part goes to the odd one. Also serves RMS norm. */
 float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
 {
     vector even = {0};
@@ -130,7 +134,8 @@ float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
     return vector_sum(even + odd);
 }
 
-/* ds may be dp. */
+/* ds may be dp. The gradient of softmax: ds_i = p_i (dp_i - sum_j p_j dp_j), the sum
+ * given as delta. */
 void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                               int64_t n, float *ds)
 {
@@ -151,6 +156,7 @@ VECTOR_INLINE vector loss_grad(vector z, float lse, float weight, float inverse_
     return weight * vector_exp(z - lse) * (1.0F - capped * capped);
 }
 
+/* z holds capped logits, so (z / cap)^2 is the square of the tanh. */
 void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n)
 {
     const float inverse_cap = cap > 0.0F ? 1.0F / cap : 0.0F;

@@ -34,6 +34,7 @@ enum {
     VECTOR_LANES_DOUBLE = VECTOR_BYTES / 8,
 };
 
+/* x in every lane. */
 VECTOR_INLINE vector vector_all(float x)
 {
     return (vector){0} + x;
@@ -52,7 +53,8 @@ VECTOR_INLINE void vector_store(float *x, vector v)
     memcpy(x, &v, sizeof v);
 }
 
-/* The first n < VECTOR_LANES elements; the other lanes are `rest`. */
+/* The first n < VECTOR_LANES elements; the other lanes are `rest`. Nothing behind them
+ * is read: it may be another task's, or no memory at all. */
 VECTOR_INLINE vector vector_load_part(const float *x, int64_t n, float rest)
 {
     float lanes[VECTOR_LANES];
@@ -62,6 +64,7 @@ VECTOR_INLINE vector vector_load_part(const float *x, int64_t n, float rest)
     return vector_load(lanes);
 }
 
+/* The first n lanes; nothing behind them is written. */
 VECTOR_INLINE void vector_store_part(float *x, int64_t n, vector v)
 {
     float lanes[VECTOR_LANES];
@@ -71,6 +74,7 @@ VECTOR_INLINE void vector_store_part(float *x, int64_t n, vector v)
     }
 }
 
+/* As many f32 as a vector of f64 has lanes, for conversion. */
 VECTOR_INLINE vector_half vector_load_half(const float *x)
 {
     vector_half v;
