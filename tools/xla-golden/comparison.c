@@ -61,7 +61,7 @@ struct comparison *comparison_create(const struct graph *graph)
     comparison->graph = copy_graph(graph);
     comparison->n_ranks = n_ranks;
     comparison->arguments =
-        (const void **)make_arrays(n_ranks, graph->n_arguments, argument_type, graph);
+        make_arrays(n_ranks, graph->n_arguments, argument_type, graph);
     comparison->cpu = make_arrays(n_ranks, graph->n_outputs, output_type, graph);
     comparison->xla = make_arrays(n_ranks, graph->n_outputs, output_type, graph);
     return comparison;
@@ -70,8 +70,7 @@ struct comparison *comparison_create(const struct graph *graph)
 void comparison_destroy(struct comparison *comparison)
 {
     const struct graph *graph = comparison->graph;
-    free_arrays((void **)comparison->arguments,
-                comparison->n_ranks * graph->n_arguments);
+    free_arrays(comparison->arguments, comparison->n_ranks * graph->n_arguments);
     free_arrays(comparison->cpu, comparison->n_ranks * graph->n_outputs);
     free_arrays(comparison->xla, comparison->n_ranks * graph->n_outputs);
     graph_destroy(comparison->graph);
@@ -86,18 +85,15 @@ static bool run_xla(struct comparison *comparison, struct pjrt *pjrt, bool is_ti
     struct pjrt_program *program = NULL;
     bool is_done = stablehlo_print(lowered, "compare", &text, err);
     comparison->text_bytes = text.length;
-    int64_t start = clock_now_ns();
+    const int64_t start = clock_now_ns();
     if (is_done) {
         program = pjrt_compile(pjrt, str_text(&text), comparison->n_ranks, err);
         is_done = program != NULL;
     }
     comparison->compile_s = clock_since_ms(start) / 1e3;
-    for (int i = 0; is_done && i < 2; i++) {
-        start = clock_now_ns();
-        is_done =
-            pjrt_run(program, lowered, comparison->arguments, comparison->xla, err);
-        comparison->xla_s = clock_since_ms(start) / 1e3;
-    }
+    is_done = is_done &&
+              pjrt_run(program, lowered, (const void *const *)comparison->arguments,
+                       comparison->xla, err);
     pjrt_program_destroy(program);
     str_deinit(&text);
     graph_destroy(lowered);
@@ -173,18 +169,11 @@ static bool run_cpu(struct comparison *comparison, struct error *err)
     const struct graph *graph = comparison->graph;
     struct cpu cpu = {0};
     bool is_done = cpu_open(&cpu, comparison, err);
-    for (int turn = 0; is_done && turn < 2; turn++) {
-        const int n = comparison->n_ranks * graph->n_arguments;
-        for (int i = 0; is_done && i < n; i++) {
-            is_done =
-                backend_upload(cpu.arguments[i % graph->n_arguments],
-                               i / graph->n_arguments, comparison->arguments[i], err);
-        }
-        const int64_t start = clock_now_ns();
-        is_done =
-            is_done && backend_execute(cpu.program, cpu.arguments, cpu.outputs, err);
-        comparison->cpu_s = clock_since_ms(start) / 1e3;
+    for (int i = 0; is_done && i < comparison->n_ranks * graph->n_arguments; i++) {
+        is_done = backend_upload(cpu.arguments[i % graph->n_arguments],
+                                 i / graph->n_arguments, comparison->arguments[i], err);
     }
+    is_done = is_done && backend_execute(cpu.program, cpu.arguments, cpu.outputs, err);
     for (int i = 0; is_done && i < comparison->n_ranks * graph->n_outputs; i++) {
         is_done = backend_fetch(cpu.outputs[i % graph->n_outputs], i / graph->n_outputs,
                                 comparison->cpu[i], err);

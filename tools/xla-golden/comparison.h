@@ -13,10 +13,10 @@ struct pjrt;
  * types; `graph` is a copy that stays valid. */
 struct comparison {
     struct graph *graph;
-    const void **arguments; /* [replica * n_arguments + i], filled by the caller */
+    void **arguments; /* [replica * n_arguments + i], filled by the caller */
     void **cpu, **xla;
     int n_ranks;
-    double compile_s, xla_s, cpu_s; /* seconds; the runs: the second of two */
+    double compile_s; /* of XLA, seconds */
     size_t text_bytes;
 };
 

@@ -208,12 +208,12 @@ struct graph *composites_create(int i)
     return graph;
 }
 
-void composites_fill(const struct graph *graph, const void *const *arguments)
+void composites_fill(const struct graph *graph, void *const *arguments)
 {
     for (int i = 0; i < graph->n_arguments; i++) {
         const struct value *argument = graph->arguments[i];
         const char *name = argument->node->name;
-        int32_t *data = (int32_t *)(uintptr_t)arguments[i];
+        int32_t *data = arguments[i];
         for (int64_t k = 0; k < type_elements(&argument->type); k++) {
             if (strcmp(name, "position") == 0) {
                 data[k] = (int32_t)(k % T * 37);

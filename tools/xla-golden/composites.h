@@ -13,6 +13,6 @@ bool composites_is_tiled(int i); /* has a definition with a loop */
 struct graph *composites_create(int i);
 
 /* Sets integer arguments that need sense: "position", "first_key", "rows", "targets". */
-void composites_fill(const struct graph *graph, const void *const *arguments);
+void composites_fill(const struct graph *graph, void *const *arguments);
 
 #endif
