@@ -370,6 +370,12 @@ fail:
     return false;
 }
 
+/* The two entries that every folder has. */
+static bool is_self_or_parent(const char *name)
+{
+    return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
 bool file_exists(const char *path)
 {
     struct stat info;
@@ -380,6 +386,20 @@ bool file_is_folder(const char *path)
 {
     struct stat info;
     return stat(path, &info) == 0 && S_ISDIR(info.st_mode);
+}
+
+bool file_is_empty_folder(const char *path)
+{
+    DIR *folder = opendir(path);
+    if (folder == NULL) {
+        return false;
+    }
+    bool is_empty = true;
+    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
+        is_empty = is_empty && is_self_or_parent(entry->d_name);
+    }
+    closedir(folder);
+    return is_empty;
 }
 
 /* Somebody else may make one of them at the same time: EEXIST is fine for a folder. */
@@ -431,7 +451,7 @@ static bool remove_entry(int parent, const char *name, const char *path,
     bool done = true;
     const struct dirent *entry;
     while (done && (entry = readdir(folder)) != NULL) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
+        if (!is_self_or_parent(entry->d_name)) {
             char *inner_path = file_join(path, entry->d_name);
             done = remove_entry(dirfd(folder), entry->d_name, inner_path, err);
             mem_free(inner_path);

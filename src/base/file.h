@@ -48,6 +48,7 @@ MUST_USE bool file_copy(const char *from, const char *to, struct error *err);
 
 bool file_exists(const char *path);
 bool file_is_folder(const char *path);
+bool file_is_empty_folder(const char *path); /* false too where it cannot be listed */
 
 /* Makes the folder and those above it; fine if it is there. */
 MUST_USE bool file_make_folders(const char *path, struct error *err);

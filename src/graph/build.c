@@ -7,15 +7,6 @@
  */
 #include "graph/build.h"
 
-/* Appends a node with one result. */
-static struct value *append(struct graph *graph, enum op op, int n_inputs,
-                            struct value *const *inputs,
-                            const struct attributes *attributes)
-{
-    return graph_append(graph, op, n_inputs, inputs, attributes, NULL, NULL)
-        ->outputs[0];
-}
-
 /* Sources have no operands: their attributes are their type. */
 static struct attributes of_type(struct type type)
 {
@@ -65,7 +56,7 @@ struct value *build_constant(struct graph *graph, struct type type, double value
 {
     struct attributes attributes = of_type(type);
     attributes.value = value;
-    return append(graph, OP_CONSTANT, 0, NULL, &attributes);
+    return graph_append_value(graph, OP_CONSTANT, 0, NULL, &attributes);
 }
 
 struct value *build_scalar(struct graph *graph, enum dtype dtype, double value)
@@ -77,7 +68,7 @@ struct value *build_iota(struct graph *graph, struct type type, int axis)
 {
     struct attributes attributes = of_type(type);
     attributes.axis = axis;
-    return append(graph, OP_IOTA, 0, NULL, &attributes);
+    return graph_append_value(graph, OP_IOTA, 0, NULL, &attributes);
 }
 
 struct value *build_random_bits(struct graph *graph, struct value *seed,
@@ -85,15 +76,15 @@ struct value *build_random_bits(struct graph *graph, struct value *seed,
 {
     struct attributes attributes = of_type(type);
     attributes.purpose = purpose;
-    return append(graph, OP_RANDOM_BITS, 2, (struct value *[]){seed, step},
-                  &attributes);
+    return graph_append_value(graph, OP_RANDOM_BITS, 2, (struct value *[]){seed, step},
+                              &attributes);
 }
 
 /* The type (i32 scalar) is the rule's. */
 struct value *build_axis_index(struct graph *graph, enum mesh_axis axis)
 {
     const struct attributes attributes = {.mesh_axis = axis};
-    return append(graph, OP_AXIS_INDEX, 0, NULL, &attributes);
+    return graph_append_value(graph, OP_AXIS_INDEX, 0, NULL, &attributes);
 }
 
 /* ---- elementwise ---- */
@@ -101,23 +92,26 @@ struct value *build_axis_index(struct graph *graph, enum mesh_axis axis)
 /* Ops without attributes. */
 static struct value *unary(struct graph *graph, enum op op, struct value *x)
 {
-    return append(graph, op, 1, &x, &(struct attributes){0});
+    return graph_append_value(graph, op, 1, &x, &(struct attributes){0});
 }
 
 static struct value *binary(struct graph *graph, enum op op, struct value *a,
                             struct value *b)
 {
-    return append(graph, op, 2, (struct value *[]){a, b}, &(struct attributes){0});
+    return graph_append_value(graph, op, 2, (struct value *[]){a, b},
+                              &(struct attributes){0});
 }
 
 struct value *build_cast(struct graph *graph, struct value *x, enum dtype dtype)
 {
-    return append(graph, OP_CAST, 1, &x, &(struct attributes){.dtype = dtype});
+    return graph_append_value(graph, OP_CAST, 1, &x,
+                              &(struct attributes){.dtype = dtype});
 }
 
 struct value *build_bitcast(struct graph *graph, struct value *x, enum dtype dtype)
 {
-    return append(graph, OP_BITCAST, 1, &x, &(struct attributes){.dtype = dtype});
+    return graph_append_value(graph, OP_BITCAST, 1, &x,
+                              &(struct attributes){.dtype = dtype});
 }
 
 struct value *build_add(struct graph *graph, struct value *a, struct value *b)
@@ -183,15 +177,15 @@ struct value *build_sin(struct graph *graph, struct value *x)
 struct value *build_compare(struct graph *graph, enum compare compare, struct value *a,
                             struct value *b)
 {
-    return append(graph, OP_COMPARE, 2, (struct value *[]){a, b},
-                  &(struct attributes){.compare = compare});
+    return graph_append_value(graph, OP_COMPARE, 2, (struct value *[]){a, b},
+                              &(struct attributes){.compare = compare});
 }
 
 struct value *build_select(struct graph *graph, struct value *condition,
                            struct value *a, struct value *b)
 {
-    return append(graph, OP_SELECT, 3, (struct value *[]){condition, a, b},
-                  &(struct attributes){0});
+    return graph_append_value(graph, OP_SELECT, 3, (struct value *[]){condition, a, b},
+                              &(struct attributes){0});
 }
 
 struct value *build_is_finite(struct graph *graph, struct value *x)
@@ -231,7 +225,8 @@ struct value *build_matmul(struct graph *graph, struct value *a, struct value *b
         .transpose_b = transpose_b,
         .dtype = dtype,
     };
-    return append(graph, OP_MATMUL, 2, (struct value *[]){a, b}, &attributes);
+    return graph_append_value(graph, OP_MATMUL, 2, (struct value *[]){a, b},
+                              &attributes);
 }
 
 /* The accumulator decides the dtype: f32 sums of bf16 products. */
@@ -244,8 +239,8 @@ struct value *build_matmul_into(struct graph *graph, struct value *a, struct val
         .transpose_b = transpose_b,
         .dtype = acc->type.dtype,
     };
-    return append(graph, OP_MATMUL, keep == NULL ? 3 : 4,
-                  (struct value *[]){a, b, acc, keep}, &attributes);
+    return graph_append_value(graph, OP_MATMUL, keep == NULL ? 3 : 4,
+                              (struct value *[]){a, b, acc, keep}, &attributes);
 }
 
 /*
@@ -295,7 +290,7 @@ static struct value *reduce(struct graph *graph, enum op op, struct value *x,
     for (int i = 0; i < n_axes; i++) {
         attributes.axes[i] = axes[i];
     }
-    return append(graph, op, 1, &x, &attributes);
+    return graph_append_value(graph, op, 1, &x, &attributes);
 }
 
 struct value *build_reduce_sum(struct graph *graph, struct value *x, int n_axes,
@@ -317,7 +312,7 @@ static struct value *collective(struct graph *graph, enum op op, struct value *x
                                 enum mesh_axis mesh_axis, int axis)
 {
     const struct attributes attributes = {.mesh_axis = mesh_axis, .axis = axis};
-    return append(graph, op, 1, &x, &attributes);
+    return graph_append_value(graph, op, 1, &x, &attributes);
 }
 
 struct value *build_all_gather(struct graph *graph, struct value *x,
@@ -336,7 +331,7 @@ struct value *build_all_reduce(struct graph *graph, struct value *x,
                                enum mesh_axis mesh_axis, enum reduce_kind reduce)
 {
     const struct attributes attributes = {.mesh_axis = mesh_axis, .reduce = reduce};
-    return append(graph, OP_ALL_REDUCE, 1, &x, &attributes);
+    return graph_append_value(graph, OP_ALL_REDUCE, 1, &x, &attributes);
 }
 
 /* axes[0] becomes whole, axes[1] gets cut. */
@@ -348,7 +343,7 @@ struct value *build_all_to_all(struct graph *graph, struct value *x,
         .n_axes = 2,
         .axes = {from_axis, to_axis},
     };
-    return append(graph, OP_ALL_TO_ALL, 1, &x, &attributes);
+    return graph_append_value(graph, OP_ALL_TO_ALL, 1, &x, &attributes);
 }
 
 struct value *build_fan_out(struct graph *graph, struct value *x,

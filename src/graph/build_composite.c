@@ -3,43 +3,34 @@
  */
 #include "graph/build.h"
 
-/* Appends a node with one result, or whose first one is asked for. The list may go on
- * behind n_inputs with NULLs: operands that were left out. */
-static struct value *append(struct graph *graph, enum op op, int n_inputs,
-                            struct value *const *inputs,
-                            const struct attributes *attributes)
-{
-    return graph_append(graph, op, n_inputs, inputs, attributes, NULL, NULL)
-        ->outputs[0];
-}
-
 /* Parameters are gathered over shard alone: tensor parts are used as they are. */
 struct value *build_use_param(struct graph *graph, struct value *shard,
                               enum dtype dtype)
 {
-    return append(graph, OP_USE_PARAM, 1, &shard,
-                  &(struct attributes){.dtype = dtype, .mesh_axis = MESH_SHARD});
+    return graph_append_value(
+        graph, OP_USE_PARAM, 1, &shard,
+        &(struct attributes){.dtype = dtype, .mesh_axis = MESH_SHARD});
 }
 
 struct value *build_accumulate(struct graph *graph, struct value *acc,
                                struct value *keep, struct value *g)
 {
-    return append(graph, OP_ACCUMULATE, 3, (struct value *[]){acc, keep, g},
-                  &(struct attributes){0});
+    return graph_append_value(graph, OP_ACCUMULATE, 3, (struct value *[]){acc, keep, g},
+                              &(struct attributes){0});
 }
 
 struct value *build_sum_squares(struct graph *graph, struct value *x)
 {
-    return append(graph, OP_SUM_SQUARES, 1, &x, &(struct attributes){0});
+    return graph_append_value(graph, OP_SUM_SQUARES, 1, &x, &(struct attributes){0});
 }
 
 /* With and without a weight are two arities of one op. */
 struct value *build_rms_norm(struct graph *graph, struct value *x, struct value *weight,
                              double eps, bool adds_one)
 {
-    return append(graph, OP_RMS_NORM, weight == NULL ? 1 : 2,
-                  (struct value *[]){x, weight},
-                  &(struct attributes){.eps = eps, .adds_one = adds_one});
+    return graph_append_value(graph, OP_RMS_NORM, weight == NULL ? 1 : 2,
+                              (struct value *[]){x, weight},
+                              &(struct attributes){.eps = eps, .adds_one = adds_one});
 }
 
 struct value *build_rope(struct graph *graph, struct value *x, struct value *position,
@@ -50,37 +41,40 @@ struct value *build_rope(struct graph *graph, struct value *x, struct value *pos
         .factor = factor,
         .pairs = pairs,
     };
-    return append(graph, OP_ROPE, 2, (struct value *[]){x, position}, &attributes);
+    return graph_append_value(graph, OP_ROPE, 2, (struct value *[]){x, position},
+                              &attributes);
 }
 
 struct value *build_gelu_tanh(struct graph *graph, struct value *x)
 {
-    return append(graph, OP_GELU_TANH, 1, &x, &(struct attributes){0});
+    return graph_append_value(graph, OP_GELU_TANH, 1, &x, &(struct attributes){0});
 }
 
 struct value *build_geglu(struct graph *graph, struct value *gate, struct value *up)
 {
-    return append(graph, OP_GEGLU, 2, (struct value *[]){gate, up},
-                  &(struct attributes){0});
+    return graph_append_value(graph, OP_GEGLU, 2, (struct value *[]){gate, up},
+                              &(struct attributes){0});
 }
 
 struct value *build_silu(struct graph *graph, struct value *x)
 {
-    return append(graph, OP_SILU, 1, &x, &(struct attributes){0});
+    return graph_append_value(graph, OP_SILU, 1, &x, &(struct attributes){0});
 }
 
 /* The cap is in `value`. */
 struct value *build_softcap(struct graph *graph, struct value *x, double cap)
 {
-    return append(graph, OP_SOFTCAP, 1, &x, &(struct attributes){.value = cap});
+    return graph_append_value(graph, OP_SOFTCAP, 1, &x,
+                              &(struct attributes){.value = cap});
 }
 
 /* The scale is in `value`; ignore_row goes on to the scatter of the gradient. */
 struct value *build_embed(struct graph *graph, struct value *table, struct value *ids,
                           double scale, int64_t ignore_row)
 {
-    return append(graph, OP_EMBED, 2, (struct value *[]){table, ids},
-                  &(struct attributes){.value = scale, .ignore_row = ignore_row});
+    return graph_append_value(
+        graph, OP_EMBED, 2, (struct value *[]){table, ids},
+        &(struct attributes){.value = scale, .ignore_row = ignore_row});
 }
 
 /* Whoever does not need lse still gets it made: the backward reads it. */

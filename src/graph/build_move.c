@@ -3,18 +3,10 @@
  */
 #include "graph/build.h"
 
-/* Appends a node with one result. */
-static struct value *append(struct graph *graph, enum op op, int n_inputs,
-                            struct value *const *inputs,
-                            const struct attributes *attributes)
-{
-    return graph_append(graph, op, n_inputs, inputs, attributes, NULL, NULL)
-        ->outputs[0];
-}
-
 struct value *build_reshape(struct graph *graph, struct value *x, struct shape shape)
 {
-    return append(graph, OP_RESHAPE, 1, &x, &(struct attributes){.shape = shape});
+    return graph_append_value(graph, OP_RESHAPE, 1, &x,
+                              &(struct attributes){.shape = shape});
 }
 
 /* For callers that know more than shapes say; infer still proves that it is right. */
@@ -26,7 +18,7 @@ struct value *build_reshape_placed(struct graph *graph, struct value *x,
         .placement = placement,
         .has_placement = true,
     };
-    return append(graph, OP_RESHAPE, 1, &x, &attributes);
+    return graph_append_value(graph, OP_RESHAPE, 1, &x, &attributes);
 }
 
 struct value *build_transpose(struct graph *graph, struct value *x, const int *axes)
@@ -35,7 +27,7 @@ struct value *build_transpose(struct graph *graph, struct value *x, const int *a
     for (int i = 0; i < attributes.n_axes; i++) {
         attributes.axes[i] = axes[i];
     }
-    return append(graph, OP_TRANSPOSE, 1, &x, &attributes);
+    return graph_append_value(graph, OP_TRANSPOSE, 1, &x, &attributes);
 }
 
 /* axes has one entry per dimension of x; all other dimensions of the result are new. */
@@ -50,7 +42,7 @@ struct value *build_broadcast(struct graph *graph, struct value *x, struct shape
     for (int i = 0; i < attributes.n_axes; i++) {
         attributes.axes[i] = axes[i];
     }
-    return append(graph, OP_BROADCAST, 1, &x, &attributes);
+    return graph_append_value(graph, OP_BROADCAST, 1, &x, &attributes);
 }
 
 /* Splits go where their dimensions go; what is new is the same on all ranks. */
@@ -75,7 +67,7 @@ static struct value *with_bounds(struct graph *graph, enum op op, struct value *
         attributes.start[i] = start[i];
         attributes.limit[i] = limit[i];
     }
-    return append(graph, op, 1, &x, &attributes);
+    return graph_append_value(graph, op, 1, &x, &attributes);
 }
 
 struct value *build_slice(struct graph *graph, struct value *x, const int64_t *start,
@@ -108,29 +100,31 @@ struct value *build_pad(struct graph *graph, struct value *x, const int64_t *bef
 struct value *build_concat(struct graph *graph, struct value *const *parts, int n_parts,
                            int axis)
 {
-    return append(graph, OP_CONCAT, n_parts, parts, &(struct attributes){.axis = axis});
+    return graph_append_value(graph, OP_CONCAT, n_parts, parts,
+                              &(struct attributes){.axis = axis});
 }
 
 struct value *build_dynamic_slice(struct graph *graph, struct value *x,
                                   struct value *start, int axis, int64_t size)
 {
-    return append(graph, OP_DYNAMIC_SLICE, 2, (struct value *[]){x, start},
-                  &(struct attributes){.axis = axis, .size = size});
+    return graph_append_value(graph, OP_DYNAMIC_SLICE, 2, (struct value *[]){x, start},
+                              &(struct attributes){.axis = axis, .size = size});
 }
 
 struct value *build_dynamic_update_slice(struct graph *graph, struct value *x,
                                          struct value *part, struct value *start,
                                          int axis)
 {
-    return append(graph, OP_DYNAMIC_UPDATE_SLICE, 3, (struct value *[]){x, part, start},
-                  &(struct attributes){.axis = axis});
+    return graph_append_value(graph, OP_DYNAMIC_UPDATE_SLICE, 3,
+                              (struct value *[]){x, part, start},
+                              &(struct attributes){.axis = axis});
 }
 
 struct value *build_gather_rows(struct graph *graph, struct value *table,
                                 struct value *ids, int64_t ignore_row)
 {
-    return append(graph, OP_GATHER_ROWS, 2, (struct value *[]){table, ids},
-                  &(struct attributes){.ignore_row = ignore_row});
+    return graph_append_value(graph, OP_GATHER_ROWS, 2, (struct value *[]){table, ids},
+                              &(struct attributes){.ignore_row = ignore_row});
 }
 
 /* keep is left out of the operands where it is NULL: three operands mean `always`. */
@@ -138,9 +132,9 @@ struct value *build_scatter_add_rows(struct graph *graph, struct value *acc,
                                      struct value *ids, struct value *rows,
                                      struct value *keep, int64_t ignore_row)
 {
-    return append(graph, OP_SCATTER_ADD_ROWS, keep == NULL ? 3 : 4,
-                  (struct value *[]){acc, ids, rows, keep},
-                  &(struct attributes){.ignore_row = ignore_row});
+    return graph_append_value(graph, OP_SCATTER_ADD_ROWS, keep == NULL ? 3 : 4,
+                              (struct value *[]){acc, ids, rows, keep},
+                              &(struct attributes){.ignore_row = ignore_row});
 }
 
 /*

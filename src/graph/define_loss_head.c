@@ -205,9 +205,8 @@ static struct part part_begin(struct graph *body, struct value *iteration,
                               const struct value *parts,
                               struct value *const *invariants, double cap)
 {
-    struct type type = parts->type; /* [n, v, D] */
-    const int64_t v = type.shape.dim[1];
-    type.shape = type_shape(2, parts->type.shape.dim + 1);
+    const struct type type = type_slice(&parts->type, 1); /* of [n, v, D] */
+    const int64_t v = type.shape.dim[0];
     struct part part = {.graph = body};
     part.first = build_scale(body, iteration, (double)v);
     part.table = build_input(body, "table", type);

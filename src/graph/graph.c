@@ -14,6 +14,7 @@
 #include "graph/graph_trap.h"
 #include "graph/infer.h"
 
+/* No block and no scope at first, and a broken rule ends the process (no trap). */
 struct graph *graph_create(const struct mesh *mesh)
 {
     struct graph *graph = mem_alloc(sizeof(*graph));
@@ -24,6 +25,7 @@ struct graph *graph_create(const struct mesh *mesh)
     return graph;
 }
 
+/* A body's graph belongs to the graph of its node, at any depth. */
 void graph_destroy(struct graph *graph)
 {
     if (graph == NULL) {
@@ -37,6 +39,11 @@ void graph_destroy(struct graph *graph)
     mem_free(graph->outputs);
     arena_destroy(graph->arena);
     mem_free(graph);
+}
+
+bool graph_node_is_argument(const struct node *node)
+{
+    return node->op == OP_PARAMETER || node->op == OP_INPUT;
 }
 
 /* Room for one more; returns the (perhaps moved) list. */
@@ -54,12 +61,23 @@ static void add_node(struct graph *graph, struct node *node)
     graph->nodes = reserve_one(graph->nodes, graph->n_nodes, &graph->node_capacity,
                                sizeof(struct node *));
     graph->nodes[graph->n_nodes++] = node;
-    if (node->op == OP_PARAMETER || node->op == OP_INPUT) {
+    if (graph_node_is_argument(node)) {
         graph->arguments =
             reserve_one(graph->arguments, graph->n_arguments, &graph->argument_capacity,
                         sizeof(struct value *));
         graph->arguments[graph->n_arguments++] = node->outputs[0];
     }
+}
+
+/* a followed by b, in the graph's arena. By hand: a graph has many thousands of names,
+ * and printf is slow where a library has registered conversions of its own. */
+static const char *join(struct graph *graph, const char *a, const char *b)
+{
+    const size_t length = strlen(a), more = strlen(b);
+    char *text = arena_alloc(graph->arena, length + more + 1);
+    memcpy(text, a, length);
+    memcpy(text + length, b, more + 1);
+    return text;
 }
 
 /* The full name of a new node. Arguments keep the name they are fed by. */
@@ -69,8 +87,7 @@ static const char *scoped_name(struct graph *graph, enum op op, const char *name
         ASSERT(name != NULL);
         return arena_strdup(graph->arena, name);
     }
-    return arena_printf(graph->arena, "%s%s", graph->scope,
-                        name == NULL ? op_name(op) : name);
+    return join(graph, graph->scope, name == NULL ? op_name(op) : name);
 }
 
 /* The node in memory, with new values as its outputs; not yet in the list. */
@@ -169,7 +186,16 @@ struct node *graph_append(struct graph *graph, enum op op, int n_inputs,
     return node;
 }
 
-/* A copy of a whole graph: the body of a repeat. Ids change, names and order do not. */
+struct value *graph_append_value(struct graph *graph, enum op op, int n_inputs,
+                                 struct value *const *inputs,
+                                 const struct attributes *attributes)
+{
+    return graph_append(graph, op, n_inputs, inputs, attributes, NULL, NULL)
+        ->outputs[0];
+}
+
+/* A copy of a whole graph: the body of a repeat. Ids change, names and order do not.
+ * map: value id in `from` to the value in `to`. */
 static struct graph *copy_body(const struct graph *from)
 {
     struct graph *to = graph_create(&from->mesh);
@@ -239,11 +265,13 @@ void graph_add_output(struct graph *graph, const char *name, struct value *value
     };
 }
 
-/* Scopes are whole prefixes in the arena; the caller keeps the outer one on its stack. */
+/*
+ * Scopes are whole prefixes in the arena; the caller keeps the outer one on its stack.
+ */
 const char *graph_push_scope(struct graph *graph, const char *name)
 {
     const char *outer = graph->scope;
-    graph->scope = arena_printf(graph->arena, "%s%s.", outer, name);
+    graph->scope = join(graph, join(graph, outer, name), ".");
     return outer;
 }
 
@@ -252,6 +280,8 @@ void graph_pop_scope(struct graph *graph, const char *outer)
     graph->scope = outer;
 }
 
+/* Linear: graphs have some hundred arguments, and names are looked up when a step is
+ * built, not when it runs. */
 struct value *graph_find_argument(const struct graph *graph, const char *name)
 {
     for (int i = 0; i < graph->n_arguments; i++) {

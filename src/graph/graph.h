@@ -164,6 +164,11 @@ MUST_USE struct node *graph_try_append(struct graph *graph, enum op op, int n_in
                                        struct graph *owned_body, const char *name,
                                        struct error *err);
 
+/* graph_append for a node that needs no name of its own and no body: its first result. */
+struct value *graph_append_value(struct graph *graph, enum op op, int n_inputs,
+                                 struct value *const *inputs,
+                                 const struct attributes *attributes);
+
 /*
  * Appends a copy of `node` (of any graph) with other inputs: keeps op, attributes,
  * name, parameter facts; a body is copied. block and is_backward are the graph's
@@ -182,6 +187,9 @@ void graph_add_output(struct graph *graph, const char *name, struct value *value
  * graph_pop_scope. */
 const char *graph_push_scope(struct graph *graph, const char *name);
 void graph_pop_scope(struct graph *graph, const char *outer);
+
+/* A parameter or an input: its value is among the graph's arguments. */
+bool graph_node_is_argument(const struct node *node);
 
 /* Argument or output by name, or NULL / -1. */
 struct value *graph_find_argument(const struct graph *graph, const char *name);

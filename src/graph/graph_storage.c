@@ -6,11 +6,6 @@
 
 #include "base/mem.h"
 
-bool graph_storage_is_argument(const struct value *value)
-{
-    return value->node->op == OP_PARAMETER || value->node->op == OP_INPUT;
-}
-
 /* The operand whose memory the value is, or NULL; *offset bytes into it. */
 static const struct value *parent_of(const struct value *value, bool breaks_alias,
                                      size_t *offset)

@@ -38,7 +38,4 @@ void graph_storage_deinit(struct graph_storage *storage);
 bool graph_storage_is_derived(const struct graph_storage *storage, int value,
                               const struct node *node);
 
-/* Is this value an argument of the graph? */
-bool graph_storage_is_argument(const struct value *value);
-
 #endif

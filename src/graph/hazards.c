@@ -131,7 +131,7 @@ static bool may_overwrite(const struct graph_storage *s, const struct node *writ
 {
     const struct graph *graph = s->graph;
     const int root = s->root[writer->inputs[operand]->id];
-    if (graph_storage_is_argument(s->values[root]) && !is_given_away(s, root)) {
+    if (graph_node_is_argument(s->values[root]->node) && !is_given_away(s, root)) {
         return false;
     }
     for (int k = 0; k < writer->n_inputs; k++) {
@@ -223,7 +223,7 @@ static bool needs_copy(struct hazards *h, int i, const bool *is_taken)
     if (is_taken[root] || !is_whole(s, id)) {
         return true;
     }
-    if (graph_storage_is_argument(s->values[root])) {
+    if (graph_node_is_argument(s->values[root]->node)) {
         return output->donor == NULL || output->donor->id != root;
     }
     return output->donor != NULL && !can_take_over(h, id, output->donor->id);

@@ -14,35 +14,15 @@ static bool slice_of(const struct infer *infer, const struct type *stacked,
     if (stacked->shape.rank < 1 || stacked->shape.dim[0] != n) {
         return infer_reject(infer, err, "a stacked operand must be [%d, ...]", n);
     }
-    *slice = (struct type){.dtype = stacked->dtype};
-    slice->shape = type_shape(stacked->shape.rank - 1, stacked->shape.dim + 1);
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        struct place place = stacked->placement.axis[axis];
+        const struct place place = stacked->placement.axis[axis];
         if (place.kind == PLACE_SPLIT && place.dim == 0) {
             return infer_reject_places(infer, err, axis,
                                        "the stacked dimension 0 must not be split");
         }
-        place.dim -= place.kind == PLACE_SPLIT ? 1 : 0;
-        slice->placement.axis[axis] = place;
     }
+    *slice = type_slice(stacked, 1);
     return true;
-}
-
-/* The inverse: [n, ...], splits one dimension further right. */
-static struct type stack_of(const struct type *slice, int n)
-{
-    struct type stacked = {.dtype = slice->dtype, .placement = slice->placement};
-    stacked.shape.rank = slice->shape.rank + 1;
-    stacked.shape.dim[0] = n;
-    for (int i = 0; i < slice->shape.rank; i++) {
-        stacked.shape.dim[i + 1] = slice->shape.dim[i];
-    }
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        if (stacked.placement.axis[axis].kind == PLACE_SPLIT) {
-            stacked.placement.axis[axis].dim++;
-        }
-    }
-    return stacked;
 }
 
 /* Argument `index` of the body against the type that the operands call for. */
@@ -124,7 +104,7 @@ bool infer_repeat(struct infer *infer, struct error *err)
             if (output->shape.rank >= SHAPE_MAX_RANK) {
                 return infer_reject(infer, err, "result %d has too many dimensions", i);
             }
-            infer->outputs[i] = stack_of(output, attributes->n_iterations);
+            infer->outputs[i] = type_stack(output, attributes->n_iterations);
             continue;
         }
         if (!type_equal(output, &infer->inputs[i])) {

@@ -19,8 +19,8 @@ struct rewrite rewrite_begin(const struct graph *from)
     return rewrite;
 }
 
-/* Every operand has been mapped before: nodes are taken in program order. */
-struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node)
+/* Nodes are taken in program order, so every operand has been mapped before. */
+struct value **rewrite_inputs(const struct rewrite *rewrite, const struct node *node)
 {
     struct value **inputs =
         mem_alloc_array((size_t)node->n_inputs, sizeof(struct value *));
@@ -28,12 +28,25 @@ struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node)
         inputs[i] = rewrite->map[node->inputs[i]->id];
         ASSERT(inputs[i] != NULL);
     }
+    return inputs;
+}
+
+struct node *rewrite_copy_with(struct rewrite *rewrite, const struct node *node,
+                               struct value *const *inputs)
+{
     rewrite->to->block = node->block;
     rewrite->to->is_backward = node->is_backward;
     struct node *copy = graph_append_copy(rewrite->to, node, inputs);
     for (int i = 0; i < node->n_outputs; i++) {
         rewrite->map[node->outputs[i]->id] = copy->outputs[i];
     }
+    return copy;
+}
+
+struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node)
+{
+    struct value **inputs = rewrite_inputs(rewrite, node);
+    struct node *copy = rewrite_copy_with(rewrite, node, inputs);
     mem_free(inputs);
     return copy;
 }

@@ -17,6 +17,11 @@ struct rewrite {
 struct rewrite rewrite_begin(const struct graph *from);
 /* Copies one node with mapped inputs and maps its outputs. */
 struct node *rewrite_copy(struct rewrite *rewrite, const struct node *node);
+/* The same with other inputs, values of the new graph. */
+struct node *rewrite_copy_with(struct rewrite *rewrite, const struct node *node,
+                               struct value *const *inputs);
+/* The node's inputs in the new graph, each mapped before; freed by mem_free. */
+struct value **rewrite_inputs(const struct rewrite *rewrite, const struct node *node);
 /* Copies the outputs list and frees the map; returns the new graph. */
 struct graph *rewrite_end(struct rewrite *rewrite);
 

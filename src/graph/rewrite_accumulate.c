@@ -49,16 +49,6 @@ static bool is_zero(const struct value *value)
     return node->op == OP_CONSTANT && node->attributes.value == 0;
 }
 
-static bool is_argument_node(const struct node *node)
-{
-    return node->op == OP_PARAMETER || node->op == OP_INPUT;
-}
-
-static bool is_argument(const struct value *value)
-{
-    return is_argument_node(value->node);
-}
-
 /* How the node that makes `value` can add to an accumulator. */
 static enum leaf_kind leaf_kind_of(const struct accumulate *a,
                                    const struct value *value)
@@ -110,7 +100,8 @@ static void collect_leaves(struct accumulate *a, const struct value *value,
         .value = value,
         .gradient = gradient,
         .next_of_same = -1,
-        .position = is_argument(base) ? -1 : a->position[base->node->id],
+        .position =
+            graph_node_is_argument(base->node) ? -1 : a->position[base->node->id],
     };
 }
 
@@ -341,12 +332,12 @@ struct graph *rewrite_accumulate(const struct graph *graph, int n,
     link_leaves(&a);
     add_arguments(&a, n, outputs);
     for (size_t l = 0; l < a.n_leaves; l++) {
-        if (is_argument(a.leaves[l].base)) {
+        if (graph_node_is_argument(a.leaves[l].base->node)) {
             add_leaf(&a, &a.leaves[l]);
         }
     }
     for (int i = 0; i < graph->n_nodes; i++) {
-        if (!is_argument_node(graph->nodes[i])) {
+        if (!graph_node_is_argument(graph->nodes[i])) {
             walk_node(&a, graph->nodes[i]);
         }
     }

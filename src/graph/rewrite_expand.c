@@ -34,43 +34,6 @@ struct expand {
     struct arena *arena; /* slots and prefixes; lives as long as the pass */
 };
 
-/* The type of one slice: without the leading `depth` dimensions. */
-static struct type slice_type(const struct type *stacked, int depth)
-{
-    struct type type = *stacked;
-    type.shape.rank -= depth;
-    for (int d = 0; d < SHAPE_MAX_RANK; d++) {
-        type.shape.dim[d] =
-            d + depth < stacked->shape.rank ? stacked->shape.dim[d + depth] : 0;
-    }
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        struct place *place = &type.placement.axis[axis];
-        if (place->kind == PLACE_SPLIT) {
-            ASSERT(place->dim >= depth); /* the stack itself is never split */
-            place->dim -= depth;
-        }
-    }
-    return type;
-}
-
-/* The type of a stack of one: a leading dimension of length 1. */
-static struct type stack_type(const struct type *slice)
-{
-    struct type type = *slice;
-    ASSERT(type.shape.rank < SHAPE_MAX_RANK);
-    type.shape.rank++;
-    type.shape.dim[0] = 1;
-    for (int d = 0; d < slice->shape.rank; d++) {
-        type.shape.dim[d + 1] = slice->shape.dim[d];
-    }
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        if (type.placement.axis[axis].kind == PLACE_SPLIT) {
-            type.placement.axis[axis].dim++;
-        }
-    }
-    return type;
-}
-
 /*
  * Leading dimensions come or go, splits keep their dimensions' elements. The placement
  * is given, as next to lengths of 1 the rule for reshape cannot tell where they belong.
@@ -104,7 +67,7 @@ static struct value *slot_value(struct expand *e, struct slot *slot,
     struct value **rows =
         mem_alloc_array((size_t)slot->n_parts, sizeof(struct value *));
     for (int i = 0; i < slot->n_parts; i++) {
-        const struct type row = stack_type(&slot->parts[i]->type);
+        const struct type row = type_stack(&slot->parts[i]->type, 1);
         rows[i] = reshape_to(e->to, slot->parts[i], &row);
     }
     struct value *whole =
@@ -130,7 +93,7 @@ static struct slot slot_row(struct expand *e, struct slot *slot, int i, int n,
                              .depth = slot->depth - 1};
     }
     const int block = enter_no_block(e);
-    const struct type row = slice_type(stacked, 1);
+    const struct type row = type_slice(stacked, 1);
     struct value *slice = build_slice_axis(e->to, slot->value, 0, i, i + 1);
     struct slot result = {.value = reshape_to(e->to, slice, &row)};
     e->to->block = block;
@@ -171,7 +134,7 @@ static bool expand_parameter(struct expand *e, const struct graph *graph,
     if (depth == 0 || n != node->n_names) {
         return false;
     }
-    const struct type slice = slice_type(type, depth);
+    const struct type slice = type_slice(type, depth);
     *slot = (struct slot){
         .parts = arena_alloc_array(e->arena, (size_t)n, sizeof(struct value *)),
         .n_parts = (int)n,

@@ -30,21 +30,10 @@ static bool has_composites(const struct graph *graph, rewrite_wants_fn wants)
     return false;
 }
 
-/* The node's operands in the new graph; freed by mem_free. */
-static struct value **map_inputs(const struct rewrite *rewrite, const struct node *node)
-{
-    struct value **inputs =
-        mem_alloc_array((size_t)node->n_inputs, sizeof(struct value *));
-    for (int i = 0; i < node->n_inputs; i++) {
-        inputs[i] = rewrite->map[node->inputs[i]->id];
-    }
-    return inputs;
-}
-
 /* A definition must give the very types that infer gave: it is what infer asked. */
 static void lower_node(struct rewrite *rewrite, const struct node *node, bool is_tiled)
 {
-    struct value **inputs = map_inputs(rewrite, node);
+    struct value **inputs = rewrite_inputs(rewrite, node);
     struct value **outputs =
         mem_alloc_array((size_t)node->n_outputs, sizeof(struct value *));
     struct graph *to = rewrite->to;
@@ -75,7 +64,7 @@ static void lower_node(struct rewrite *rewrite, const struct node *node, bool is
 static void lower_repeat(struct rewrite *rewrite, const struct node *node,
                          rewrite_wants_fn wants, bool is_tiled)
 {
-    struct value **inputs = map_inputs(rewrite, node);
+    struct value **inputs = rewrite_inputs(rewrite, node);
     struct graph *to = rewrite->to;
     to->block = node->block;
     to->is_backward = node->is_backward;

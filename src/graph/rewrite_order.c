@@ -42,27 +42,15 @@ static struct value *append_copy(struct rewrite *rewrite, struct value *value)
 /* A copy of the node, with copies of the operands that it overwrites. */
 static void copy_protected(struct rewrite *rewrite, const struct node *node)
 {
-    bool is_overwritten[16] = {false};
-    ASSERT(node->n_inputs <= 16);
+    struct value **inputs = rewrite_inputs(rewrite, node);
     for (int k = 0; k < node->n_outputs; k++) {
         const int operand = graph_node_alias(node, k);
-        if (operand >= 0) {
-            is_overwritten[operand] = true;
+        if (operand >= 0) { /* no two results take one operand */
+            inputs[operand] = append_copy(rewrite, inputs[operand]);
         }
     }
-    struct value *inputs[16];
-    for (int k = 0; k < node->n_inputs; k++) {
-        inputs[k] = rewrite->map[node->inputs[k]->id];
-        if (is_overwritten[k]) {
-            inputs[k] = append_copy(rewrite, inputs[k]);
-        }
-    }
-    rewrite->to->block = node->block;
-    rewrite->to->is_backward = node->is_backward;
-    const struct node *copy = graph_append_copy(rewrite->to, node, inputs);
-    for (int k = 0; k < node->n_outputs; k++) {
-        rewrite->map[node->outputs[k]->id] = copy->outputs[k];
-    }
+    rewrite_copy_with(rewrite, node, inputs);
+    mem_free(inputs);
 }
 
 /* The graph with the copies that the hazards ask for. */
@@ -86,7 +74,7 @@ static struct graph *add_copies(const struct graph *graph,
         if (copies_outputs && hazards->copies_output[i]) {
             /* An argument in another's buffer: by way of memory that is nobody's, so
              * that two arguments can change places. */
-            if (donor != NULL && graph_storage_is_argument(value)) {
+            if (donor != NULL && graph_node_is_argument(value->node)) {
                 value = append_copy(&rewrite, value);
             }
             value = append_copy(&rewrite, value);
@@ -165,17 +153,12 @@ static bool overwrites(const struct node *node)
     return false;
 }
 
-static bool is_argument_node(const struct node *node)
-{
-    return node->op == OP_PARAMETER || node->op == OP_INPUT;
-}
-
 static void mark_late(struct order *o)
 {
     for (int i = 0; i < o->graph->n_nodes; i++) {
         const struct node *node = o->graph->nodes[i];
         bool is_late =
-            !is_argument_node(node) && node->op != OP_REPEAT && !overwrites(node);
+            !graph_node_is_argument(node) && node->op != OP_REPEAT && !overwrites(node);
         const bool is_recomputed = node->op == OP_BARRIER && node->is_backward;
         for (int k = 0; is_late && !is_recomputed && k < node->n_inputs; k++) {
             const struct node *maker = node->inputs[k]->node;

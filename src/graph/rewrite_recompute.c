@@ -28,8 +28,7 @@ struct recompute {
 /* Arguments are there all the time: nothing to make again. */
 static bool is_forward_in(const struct node *node, int block)
 {
-    return node->block == block && !node->is_backward && node->op != OP_PARAMETER &&
-           node->op != OP_INPUT;
+    return node->block == block && !node->is_backward && !graph_node_is_argument(node);
 }
 
 /* Which forward values of blocks stay. */
@@ -148,21 +147,15 @@ static void clone_block(struct recompute *r, int block)
 /* A backward node, reading clones where its block has them. */
 static void copy_backward(struct recompute *r, const struct node *node)
 {
-    struct graph *to = r->rewrite.to;
-    struct value **inputs =
-        mem_alloc_array((size_t)node->n_inputs, sizeof(struct value *));
+    struct value **inputs = rewrite_inputs(&r->rewrite, node);
     for (int k = 0; k < node->n_inputs; k++) {
         const struct value *input = node->inputs[k];
-        inputs[k] = is_recomputed(r, input, node->block) ? r->clones[input->id]
-                                                         : r->rewrite.map[input->id];
-        ASSERT(inputs[k] != NULL);
+        if (is_recomputed(r, input, node->block)) {
+            inputs[k] = r->clones[input->id];
+            ASSERT(inputs[k] != NULL);
+        }
     }
-    to->block = node->block;
-    to->is_backward = true;
-    const struct node *copy = graph_append_copy(to, node, inputs);
-    for (int k = 0; k < node->n_outputs; k++) {
-        r->rewrite.map[node->outputs[k]->id] = copy->outputs[k];
-    }
+    rewrite_copy_with(&r->rewrite, node, inputs);
     mem_free(inputs);
 }
 

@@ -149,7 +149,7 @@ static struct value *simplify_node(struct simplify *s, const struct node *node,
 /* Two writers of one operand are two writings, and a barrier is there to keep apart. */
 static bool may_merge(const struct node *node)
 {
-    if (node->op == OP_PARAMETER || node->op == OP_INPUT || node->op == OP_BARRIER ||
+    if (graph_node_is_argument(node) || node->op == OP_BARRIER ||
         node->op == OP_REPEAT) {
         return false;
     }
@@ -211,10 +211,7 @@ static struct node **find_same(struct simplify *s, const struct node *node,
 static void walk_node(struct simplify *s, const struct node *node)
 {
     struct rewrite *rewrite = &s->rewrite;
-    struct value **in = mem_alloc_array((size_t)node->n_inputs, sizeof(*in));
-    for (int i = 0; i < node->n_inputs; i++) {
-        in[i] = rewrite->map[node->inputs[i]->id];
-    }
+    struct value **in = rewrite_inputs(rewrite, node);
     rewrite->to->block = node->block;
     rewrite->to->is_backward = node->is_backward;
     struct value *older = simplify_node(s, node, in);
@@ -243,7 +240,7 @@ static struct graph *drop_dead(const struct graph *graph)
     }
     for (int i = graph->n_nodes - 1; i >= 0; i--) {
         const struct node *node = graph->nodes[i];
-        if (node->op == OP_PARAMETER || node->op == OP_INPUT) {
+        if (graph_node_is_argument(node)) {
             is_live[node->id] = true;
         }
         for (int k = 0; is_live[node->id] && k < node->n_inputs; k++) {

@@ -76,6 +76,43 @@ bool type_equal(const struct type *a, const struct type *b)
            placement_equal(&a->placement, &b->placement);
 }
 
+/* All splits of a placement, `by` dimensions further right (left if negative). */
+static struct placement moved_splits(struct placement placement, int by)
+{
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        struct place *place = &placement.axis[axis];
+        if (place->kind == PLACE_SPLIT) {
+            place->dim += by;
+            ASSERT(place->dim >= 0); /* the stack itself is never split */
+        }
+    }
+    return placement;
+}
+
+struct type type_slice(const struct type *stacked, int depth)
+{
+    ASSERT(depth >= 0 && depth <= stacked->shape.rank);
+    return (struct type){
+        .dtype = stacked->dtype,
+        .shape = type_shape(stacked->shape.rank - depth, stacked->shape.dim + depth),
+        .placement = moved_splits(stacked->placement, -depth),
+    };
+}
+
+struct type type_stack(const struct type *slice, int64_t n)
+{
+    ASSERT(slice->shape.rank < SHAPE_MAX_RANK);
+    int64_t dim[SHAPE_MAX_RANK] = {n};
+    for (int i = 0; i < slice->shape.rank; i++) {
+        dim[i + 1] = slice->shape.dim[i];
+    }
+    return (struct type){
+        .dtype = slice->dtype,
+        .shape = type_shape(slice->shape.rank + 1, dim),
+        .placement = moved_splits(slice->placement, 1),
+    };
+}
+
 const char *type_format(char buffer[192], const struct type *type)
 {
     /* Six dimensions of at most 13 digits and a placement of at most 95 bytes fit;

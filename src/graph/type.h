@@ -35,6 +35,11 @@ int64_t type_shape_elements(const struct shape *shape);
 bool type_shape_equal(const struct shape *a, const struct shape *b);
 bool type_equal(const struct type *a, const struct type *b);
 
+/* One slice of a stacked type: without the leading `depth` dimensions, which are never
+ * split. And [n, ...], a stack of n such slices. Splits move along. */
+struct type type_slice(const struct type *stacked, int depth);
+struct type type_stack(const struct type *slice, int64_t n);
+
 /* "f32[4,512,640]{shard: split 0}". Returns `buffer`. */
 const char *type_format(char buffer[192], const struct type *type);
 

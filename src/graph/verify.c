@@ -172,7 +172,7 @@ static bool check_arguments(const struct graph *graph, struct error *err)
     int n = 0;
     for (int i = 0; i < graph->n_nodes; i++) {
         const struct node *node = graph->nodes[i];
-        if (node->op != OP_PARAMETER && node->op != OP_INPUT) {
+        if (!graph_node_is_argument(node)) {
             continue;
         }
         bool is_listed = false;
@@ -209,8 +209,7 @@ static bool check_donor(const struct state *state, int index, struct error *err)
         return true;
     }
     if (donor->id < 0 || donor->id >= state->graph->n_values ||
-        state->seen[donor->id] != donor ||
-        (donor->node->op != OP_PARAMETER && donor->node->op != OP_INPUT)) {
+        state->seen[donor->id] != donor || !graph_node_is_argument(donor->node)) {
         return error_set(err, ERROR_FAILED,
                          "output %s: its donor is no argument of this graph",
                          output->name);

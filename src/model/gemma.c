@@ -158,13 +158,7 @@ static struct value *add_stacked(struct loop *loop, struct value *value)
 {
     ASSERT(loop->n_stacked < MAX_OPERANDS);
     loop->stacked[loop->n_stacked++] = value;
-    struct type slice = value->type;
-    slice.shape = type_shape(value->type.shape.rank - 1, value->type.shape.dim + 1);
-    for (int axis = 0; axis < MESH_N_AXES; axis++) {
-        if (slice.placement.axis[axis].kind == PLACE_SPLIT) {
-            slice.placement.axis[axis].dim--;
-        }
-    }
+    const struct type slice = type_slice(&value->type, 1);
     return loop_argument(loop, "slice", &slice);
 }
 

@@ -5,7 +5,6 @@
  * in the order of the table, a few megabytes at a time. The tied head is the embedding
  * table and is not written a second time.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -265,26 +264,15 @@ static bool write_tensors(const struct output_state *state, const char *folder,
 /* True when `path` is not there, or a folder with nothing in it. */
 static bool check_free(const char *path, struct error *err)
 {
-    if (!file_exists(path)) {
+    if (!file_exists(path) || file_is_empty_folder(path)) {
         return true;
     }
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return error_set_errno(err, errno, "%s: is in the way of the model", path);
+    if (!file_is_folder(path)) {
+        return error_set(err, ERROR_USAGE, "%s: is in the way of the model", path);
     }
-    bool is_empty = true;
-    for (const struct dirent *entry = readdir(folder); entry != NULL;
-         entry = readdir(folder)) {
-        is_empty = is_empty && (strcmp(entry->d_name, ".") == 0 ||
-                                strcmp(entry->d_name, "..") == 0);
-    }
-    closedir(folder);
-    if (!is_empty) {
-        return error_set(
-            err, ERROR_USAGE,
-            "%s: exists and is not empty; remove it or name another folder", path);
-    }
-    return true;
+    return error_set(err, ERROR_USAGE,
+                     "%s: exists and is not empty; remove it or name another folder",
+                     path);
 }
 
 /* The weights come last: they take the time, and nothing before them may fail late. */

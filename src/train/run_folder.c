@@ -3,7 +3,6 @@
  */
 #include "train/run_folder.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,22 +13,6 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "train/settings.h"
-
-static bool is_empty_folder(const char *path)
-{
-    DIR *folder = opendir(path);
-    if (folder == NULL) {
-        return false;
-    }
-    bool is_empty = true;
-    for (const struct dirent *entry; (entry = readdir(folder)) != NULL;) {
-        if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0) {
-            is_empty = false;
-        }
-    }
-    closedir(folder);
-    return is_empty;
-}
 
 /* run.yaml is the first file of a run, so a run that was stopped early counts too. */
 static bool is_run(const char *path)
@@ -83,7 +66,7 @@ bool run_folder_check(const struct settings *settings, bool overwrites,
                       struct error *err)
 {
     const char *path = settings->run;
-    if (!file_exists(path) || is_empty_folder(path)) {
+    if (!file_exists(path) || file_is_empty_folder(path)) {
         return true;
     }
     if (!is_run(path)) {

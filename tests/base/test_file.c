@@ -250,8 +250,12 @@ static void folders(void **state)
     assert_true(file_make_folders(inside("a/b//c/"), &err));
     assert_true(file_make_folders(inside("a/b/c"), &err));
     assert_true(file_is_folder(inside("a/b/c")));
+    assert_true(file_is_empty_folder(inside("a/b/c")));
+    assert_false(file_is_empty_folder(inside("a/b")));
+    assert_false(file_is_empty_folder(inside("nowhere")));
     assert_true(file_write_atomic(inside("a/f"), "x", 1, &err));
     assert_false(file_is_folder(inside("a/f")));
+    assert_false(file_is_empty_folder(inside("a/f")));
     assert_true(file_exists(inside("a/f")));
     assert_false(file_make_folders(inside("a/f/g"), &err));
     assert_non_null(strstr(err.message, "a/f"));

@@ -32,7 +32,8 @@ static void views_and_overwritten_operands_share_memory(void **state)
     assert_int_equal(s.root[column->id], column->id); /* not one run: its own memory */
     assert_true(graph_storage_is_derived(&s, flat->id, sum->node));
     assert_false(graph_storage_is_derived(&s, acc->id, sum->node));
-    assert_true(graph_storage_is_argument(acc) && !graph_storage_is_argument(sum));
+    assert_true(graph_node_is_argument(acc->node) &&
+                !graph_node_is_argument(sum->node));
 
     int n_members = 0;
     for (int v = s.first_member[acc->id]; v >= 0; v = s.next_member[v]) {

@@ -173,7 +173,7 @@ static struct engine_run *run_graph(const struct mesh *ranks, const struct trial
     struct graph *graph = graph_create(ranks);
     struct value *values[MAX_OPERANDS] = {NULL};
     for (int i = 0; i < trial->n_inputs; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "x%d", i);
         values[i] = build_input(graph, name, inputs[i]);
     }
@@ -255,7 +255,7 @@ static void run_trial(const struct trial *trial, const struct type *result)
     struct engine_run *parts =
         run_graph(&mesh, trial, trial->op, trial->inputs, &trial->attributes);
     for (int i = 0; i < trial->n_inputs; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof(name), "x%d", i);
         const enum dtype dtype = wholes[i].dtype;
         for (int64_t j = 0; j < type_elements(&wholes[i]); j++) {

@@ -75,6 +75,25 @@ static void long_types_fit(void **state)
     assert_int_equal(text[192], '#');
 }
 
+/* A stack and its slices: lengths and splits move by the stacked dimensions. */
+static void slices_and_stacks_are_inverse(void **state)
+{
+    (void)state;
+    struct type row = type_make(DTYPE_F32, 2, (int64_t[]){4, 8});
+    row.placement = placement_split(MESH_SHARD, 1);
+    row.placement = placement_with(row.placement, MESH_TENSOR, PLACE_PARTIAL, 0);
+    const struct type stack = type_stack(&row, 3);
+    char text[192];
+    assert_string_equal(type_format(text, &stack),
+                        "f32[3,4,8]{shard: split 2, tensor: partial}");
+    const struct type nested = type_stack(&stack, 5);
+    const struct type slice = type_slice(&nested, 2);
+    assert_true(type_equal(&slice, &row));
+    assert_int_equal(slice.shape.dim[2], 0); /* unused lengths stay 0 */
+    const struct type whole = type_slice(&row, 0);
+    assert_true(type_equal(&whole, &row));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -82,6 +101,7 @@ int main(void)
         cmocka_unit_test(differs_by_each_part),
         cmocka_unit_test(prints_in_one_line),
         cmocka_unit_test(long_types_fit),
+        cmocka_unit_test(slices_and_stacks_are_inverse),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
