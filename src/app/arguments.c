@@ -10,7 +10,8 @@
 #include "base/str.h"
 
 /* The option that `text` names, up to an '='; NULL: none. The whole name must be given:
- * a prefix that is unique today may not be tomorrow, and scripts would break. */
+ * a prefix that is unique today may not be tomorrow, and scripts would break.
+ * "--set=a=b" is the option --set. */
 static const struct argument_option *find(const struct argument_option *options,
                                           const char *text)
 {
@@ -61,7 +62,8 @@ static bool store(const struct argument_option *option, const char *value,
 
 /* One walk from left to right: what begins with "-" is looked up until "--" comes, the
  * rest is kept in order. A single "-" is no option. Targets are written as the walk
- * goes, so after a failure they are not to be used. */
+ * goes, so after a failure they are not to be used. The first fault ends the walk: one
+ * clear line is worth more than a list. */
 bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
                      const struct argument_option *options, struct error *err)
 {
@@ -80,6 +82,7 @@ bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
             arguments->items[arguments->n++] = text;
             continue;
         }
+        /* From here on it is an option. */
         const struct argument_option *option = find(options, text);
         if (option == NULL) {
             return unknown(options, text, err);
@@ -110,6 +113,7 @@ void arguments_print_help(const struct argument_option *options, struct str *out
 {
     for (const struct argument_option *option = options; option->name != NULL;
          option++) {
+        /* Names are short by choice; a longer one would be cut, not overrun. */
         char left[64];
         snprintf(left, sizeof(left), "%s %s", option->name,
                  option->value == NULL ? "" : option->value);

@@ -26,11 +26,14 @@ enum argument_kind {
     ARGUMENT_LIST    /* target: struct argument_list */
 };
 
+/* What an ARGUMENT_LIST collects, in the order given; borrowed from argv. */
 struct argument_list {
     const char *items[ARGUMENTS_MAX];
     int n;
 };
 
+/* One row of a table. `target` is written when the option is there and is left alone
+ * otherwise, so it holds the default before. */
 struct argument_option {
     const char *name;  /* "--set" */
     const char *value; /* what it takes, for the help; NULL for a switch */

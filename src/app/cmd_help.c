@@ -17,7 +17,7 @@ static void print_commands(void)
 }
 
 /* Each command prints its own help, since only it knows its options: it is run with
- * --help, as from the command line. */
+ * --help, as from the command line. Further arguments are not looked at. */
 bool cmd_help(const struct command *self, int argc, char *const *argv,
               struct error *err)
 {

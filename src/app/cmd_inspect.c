@@ -25,7 +25,7 @@ static void print_tensor(const char *name, const char *type, int rank,
 }
 
 /* The tensors as they are in the file, in the order of their bytes, whether or not they
- * make a model. */
+ * make a model. It may be one file of several, and so not a model by itself. */
 static bool inspect_safetensors(const char *path, struct error *err)
 {
     struct safetensors *file = safetensors_open(path, err);
@@ -55,9 +55,12 @@ static void print_layers(const struct model_config *config)
                i, layer->is_sliding ? "sliding" : "full", (long long)config->H,
                (long long)layer->K, (long long)layer->G, (long long)layer->F,
                layer->rope_theta);
+        /* Partial rotary embedding: the other pairs do not turn. */
         if (layer->rotary_pairs * 2 != layer->K) {
             printf(" (first %lld pairs)", (long long)layer->rotary_pairs);
         }
+        /* Layers that share keys and values with an earlier one have no k and v of
+         * their own. */
         if (!model_config_owns_kv(config, i)) {
             printf(", k and v of layer %d", layer->kv_source);
         }
@@ -66,7 +69,8 @@ static void print_layers(const struct model_config *config)
 }
 
 /* From the config and the parameter table, which hold for both kinds of file; names are
- * those of the Hugging Face layout, types those in the file. */
+ * those of the Hugging Face layout, types those in the file. Opening it checks every
+ * tensor's shape against the config. */
 static bool inspect_model(const char *path, struct error *err)
 {
     struct model_source source = {0};
@@ -111,7 +115,7 @@ static bool inspect_gguf_keys(const char *path, struct error *err)
 
 /* Steps and the last line of metrics.jsonl. Steps are counted by lines, one for each
  * step. A file that is still being written may end in half a line, which counts and is
- * shown as it is. */
+ * shown as it is. The last line is the newest step. */
 static bool inspect_run(const char *path, struct error *err)
 {
     char *metrics_path = file_join(path, "metrics.jsonl");
@@ -170,6 +174,7 @@ bool cmd_inspect(const struct command *command, int argc, char *const *argv,
     if (is_run) {
         return inspect_run(path, err);
     }
+    /* Such a file is opened twice: here for what only GGUF has, then as a model. */
     if (str_ends_with(path, ".gguf") && !inspect_gguf_keys(path, err)) {
         return false;
     }

@@ -25,8 +25,8 @@
 /* What the command line gives; exactly one of text and tokens is set. */
 struct score_arguments {
     const char *text;
-    const char *tokens; /* path */
-    bool is_json, is_per_token, wants_help;
+    const char *tokens;                     /* path */
+    bool is_json, is_per_token, wants_help; /* switches */
 };
 
 /* The loss of one row of the input. */
@@ -39,10 +39,10 @@ struct row_score {
 /* One run of the command; close_score takes it at any stage. */
 struct score {
     const struct score_arguments *given;
-    struct model_source source;
-    struct records records;
+    struct model_source source; /* with a tokenizer only for --text */
+    struct records records;     /* the rows with a target */
     struct engine *engine;
-    struct step *step;
+    struct step *step;      /* on the engine, evaluation only */
     bool *is_trainable;     /* [params->n], all false */
     struct row_score *rows; /* [records.n_rows], dropped rows too */
     int32_t T, C;           /* tokens and targets of a batch, which is one row */
@@ -67,7 +67,8 @@ static bool read_text(struct score *score, struct error *err)
 }
 
 /* All rows share one compiled program, so T is the longest of them, rounded up to a
- * multiple of 16. */
+ * multiple of 16. A row that is longer than the model goes is an error and is not cut:
+ * a loss of a part of it is not what was asked for. */
 static bool read_input(struct score *score, struct error *err)
 {
     if (score->given->text != NULL) {
@@ -104,6 +105,7 @@ static bool read_input(struct score *score, struct error *err)
  * no moments, only the evaluation program. One rank, f32. */
 static bool create_step(struct score *score, struct error *err)
 {
+    /* All threads of the machine, and the instruction set that it does best. */
     const struct mesh mesh = mesh_single();
     const struct backend_options backend = {.isa = BACKEND_ISA_BEST};
     score->engine = backend_create_cpu(&mesh, 0, 1, &backend, err);
@@ -137,6 +139,7 @@ static void take_batch(void *context, const struct batch *batch,
     struct score *score = context;
     ASSERT(batch->n_examples == 1);
     struct row_score *row = &score->rows[batch->source_rows[0]];
+    /* loss_sum = sum of weight * loss, over the targets of the row. */
     row->n_targets = batch->n_targets;
     for (int32_t c = 0; c < batch->n_targets; c++) {
         row->loss_sum += (double)batch->weight[c] * (double)token_loss[c];
@@ -155,8 +158,9 @@ static json_t *number_or_null(double value)
 }
 
 /* Rows in the order of the input, also those without targets, so that callers can count
- * on the index. Losses come
- * from f32 arithmetic, which nine digits hold. */
+ * on the index. Losses come from f32 arithmetic, which nine digits hold.
+ * json_object_set takes a reference of its own, so close_score can release the array
+ * all the same. */
 static void print_json(const struct score *score, const struct evaluate_result *result)
 {
     json_t *rows = json_array();
@@ -180,7 +184,9 @@ static void print_json(const struct score *score, const struct evaluate_result *
     json_decref(root);
 }
 
-/* Losses of rows only where there are several; those of tokens only if asked for. */
+/* Losses of rows only where there are several; those of tokens only if asked for.
+ * Numbers of rows count from 1, as people count lines. The last line is the mean over
+ * all targets, by weight; perplexity is its exp. */
 static void print_text(const struct score *score, const struct evaluate_result *result)
 {
     for (int64_t i = 0; i < score->records.n_rows && score->records.n_rows > 1; i++) {
@@ -248,7 +254,8 @@ static void close_score(struct score *score)
     model_source_close(&score->source);
 }
 
-/* With --json notes are kept off the terminal, where the two streams would mix. */
+/* With --json notes are kept off the terminal, where the two streams would mix.
+ * Everything lives in one struct, so there is one way out. */
 bool cmd_score(const struct command *command, int argc, char *const *argv,
                struct error *err)
 {

@@ -9,7 +9,7 @@
 #include "train/settings.h"
 
 /* Both forms are made from the table of settings (train/settings.def), so they cannot
- * lag behind it. */
+ * lag behind it. Neither reads a run file nor the environment. */
 bool cmd_settings(const struct command *command, int argc, char *const *argv,
                   struct error *err)
 {
@@ -31,6 +31,7 @@ bool cmd_settings(const struct command *command, int argc, char *const *argv,
     if (arguments.n > 0) {
         return command_usage_error(command, "no arguments expected", err);
     }
+    /* Built as one text and written at once. */
     struct str out = {0};
     if (is_markdown) {
         settings_print_reference(&out);

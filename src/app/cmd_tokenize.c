@@ -76,7 +76,8 @@ static bool decode(const struct tokenizer *tokenizer, const char *text,
 }
 
 /* The text is read before the tokenizer, whose reading takes longer: a wrong path is
- * then told at once. TOKENIZER_MAX_BYTES is what the tokenizer takes. */
+ * then told at once. TOKENIZER_MAX_BYTES is what the tokenizer takes. One text either
+ * way: with --file its place among the arguments must be empty. */
 bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
                   struct error *err)
 {
@@ -105,10 +106,12 @@ bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
     size_t length = 0;
     char *text = file != NULL ? file_read(file, TOKENIZER_MAX_BYTES, &length, err)
                               : mem_strdup(arguments.items[1]);
+    /* Only reading a file can fail. */
     if (text == NULL) {
         return false;
     }
     length = file != NULL ? length : strlen(text);
+    /* Of the model only the tokenizer is opened: no weights are needed. */
     struct tokenizer *tokenizer = model_source_tokenizer(arguments.items[0], err);
     bool done = tokenizer != NULL;
     if (done && decodes) {

@@ -11,14 +11,14 @@
 
 /* What the command line gives. */
 struct train_arguments {
-    struct argument_list sets;
-    struct trainer_options options;
+    struct argument_list sets;      /* --set, in order */
+    struct trainer_options options; /* what is no setting of the run */
     bool wants_help;
 };
 
 /* Later sources win: run file, environment, --set in the order given. Settings are
  * checked as a whole at the end, since a later source may repair what an earlier one
- * left inconsistent. */
+ * left inconsistent. A fault names its source. */
 static bool read_settings(const char *run_file, const struct argument_list *sets,
                           struct settings *settings, struct error *err)
 {
@@ -34,7 +34,9 @@ static bool read_settings(const char *run_file, const struct argument_list *sets
     return settings_check(settings, err);
 }
 
-/* The settings live as long as the run, because the trainer borrows them. */
+/* The settings live as long as the run, because the trainer borrows them. Whether the
+ * run folder may be replaced is asked on the command line only: a run file that says so
+ * would replace results on every call. */
 bool cmd_train(const struct command *command, int argc, char *const *argv,
                struct error *err)
 {
@@ -61,6 +63,7 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
     if (arguments.n != 1) {
         return command_usage_error(command, "expected one run file", err);
     }
+    /* settings_deinit takes settings that were read only in part. */
     struct settings settings;
     settings_init(&settings);
     const bool done = read_settings(arguments.items[0], &given.sets, &settings, err) &&

@@ -73,11 +73,12 @@ bool command_unknown(const char *name, struct error *err)
 
 /* The summary in the table begins with a small letter and has no full stop, as the list
  * of commands shows it; here it stands as a sentence. It is built as one text and
- * written at once. */
+ * written at once. Commands without options have no table to show. */
 void command_print_help(const struct command *command,
                         const struct argument_option *options)
 {
     struct str out = {0};
+    /* 'a' to 'A': the first letter of a summary is a small one. */
     str_printf(&out, "lathe %s %s\n\n%c%s.\n", command->name, command->usage,
                command->summary[0] - 'a' + 'A', command->summary + 1);
     if (command->help[0] != '\0') {

@@ -14,7 +14,8 @@ struct command {
     const char *usage;   /* "RUN.yaml [--set KEY=VALUE]..." */
     const char *summary; /* one line */
     const char *help;    /* more lines, or "" */
-    /* argv without the program and the command. */
+    /* argv without the program and the command; options are the command's own. False =
+     * failed, with the error that main prints. */
     bool (*run)(const struct command *command, int argc, char *const *argv,
                 struct error *err);
 };

@@ -27,6 +27,7 @@ int main(int argc, char **argv)
 {
     struct error err = {0};
     const char *name = argc > 1 ? argv[1] : "help";
+    /* The two spellings that every program has; commands have --help of their own. */
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         name = "help";
     }

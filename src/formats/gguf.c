@@ -283,6 +283,7 @@ static int compare_places(const void *left, const void *right)
     return ((*a)->bytes > (*b)->bytes) - ((*a)->bytes < (*b)->bytes);
 }
 
+/* Elements are pointers to tensors. */
 int gguf_compare_names(const void *left, const void *right)
 {
     const struct gguf_tensor *const *a = left;
@@ -290,6 +291,7 @@ int gguf_compare_names(const void *left, const void *right)
     return strcmp((*a)->name, (*b)->name);
 }
 
+/* Elements are pointers to values. */
 int gguf_compare_keys(const void *left, const void *right)
 {
     const struct gguf_value *const *a = left;
@@ -471,6 +473,7 @@ struct gguf *gguf_open(const char *path, struct error *err)
     return file;
 }
 
+/* Names and keys go with the arena; items of arrays were allocated one by one. */
 void gguf_close(struct gguf *file)
 {
     if (file == NULL) {

@@ -14,6 +14,7 @@ static const char *const type_names[GGUF_VALUE_TYPE_COUNT] = {
     "bool", "string", "array", "u64", "i64", "f64",
 };
 
+/* In the order of the file; gguf_tensor_at walks them. */
 size_t gguf_n_tensors(const struct gguf *file)
 {
     return file->n_tensors;
@@ -86,7 +87,7 @@ static const struct gguf_value *require(const struct gguf *file, const char *key
     return value;
 }
 
-/* Names key, found type and expected type. */
+/* Names key, found type and expected type. Arrays are named with what they hold. */
 static bool wrong_type(const struct gguf *file, const struct gguf_value *value,
                        const char *expected, struct error *err)
 {
@@ -180,6 +181,7 @@ static const void *require_items(const struct gguf *file, const char *key,
     return value->items;
 }
 
+/* Texts point into the file and live as long as it is open. */
 const struct gguf_text *gguf_texts(const struct gguf *file, const char *key, size_t *n,
                                    struct error *err)
 {

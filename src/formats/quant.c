@@ -40,6 +40,8 @@ static const struct quant_row *find_row(uint32_t number)
     return NULL;
 }
 
+/* The only one that takes any number; the others are asked about types that were
+ * checked. */
 bool quant_type_from_number(uint32_t number, enum quant_type *type)
 {
     const struct quant_row *row = find_row(number);

@@ -278,6 +278,7 @@ struct safetensors *safetensors_open(const char *path, struct error *err)
     return file;
 }
 
+/* Takes one that was opened in part, as safetensors_view does on failure. */
 void safetensors_close(struct safetensors *file)
 {
     if (file == NULL) {
