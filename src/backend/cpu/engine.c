@@ -7,6 +7,7 @@
  */
 #include "backend/cpu/engine.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -185,7 +186,7 @@ static void warm_thread(void *context, int64_t task, int thread)
     struct square_product *product = context;
     atomic_fetch_add(&product->n_arrived, 1);
     while (atomic_load(&product->n_arrived) < product->n_threads) {
-        atomic_signal_fence(memory_order_seq_cst);
+        sched_yield(); /* there may be fewer processors than threads */
     }
     const int64_t side = product->side;
     product->gemm->f32(false, true, side, side, side, product->a, side, product->b,

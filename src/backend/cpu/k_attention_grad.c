@@ -80,14 +80,6 @@ static size_t thread_bytes(const struct node *node)
     return sizeof(struct blocks);
 }
 
-/* Parts, then their sums. */
-static int n_phases(const struct node *node, size_t bytes)
-{
-    (void)node;
-    (void)bytes;
-    return 2;
-}
-
 /* Phase 1 has a task for every KEYS_PER_SUM keys of a sequence, which nobody else
  * writes. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
@@ -261,7 +253,7 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
 const struct kernel kernel_attention_grad = {
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
-    .n_phases = n_phases,
+    .n_phases = grid_two_phases,
     .n_tasks = n_tasks,
     .run = run,
 };

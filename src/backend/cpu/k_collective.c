@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/move.h"
 #include "backend/cpu/plain.h"
@@ -196,17 +197,9 @@ static void reduce_run(const struct kernel_call *call, int local_rank, size_t so
     }
 }
 
-/* Each rank sums for itself: with operands at hand that costs less than passing results
- * on, and gives the same bits as a reduce_scatter with an all_gather behind it. */
-static int64_t count_all_reduce(const struct node *node, int phase,
-                                size_t loss_head_bytes)
-{
-    (void)phase;
-    (void)loss_head_bytes;
-    return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
-}
-
-/* Operand and result have one shape, so one offset serves both. */
+/* Operand and result have one shape, so one offset serves both. Each rank sums for
+ * itself: with operands at hand that costs less than passing results on, and gives the
+ * same bits as a reduce_scatter with an all_gather behind it. */
 static void run_all_reduce(const struct kernel_call *call, int local_rank, int phase,
                            int64_t task, void *thread_scratch)
 {
@@ -281,7 +274,7 @@ const struct kernel kernel_all_to_all = {.n_tasks = count_all_to_all,
                                          .run = run_all_to_all};
 const struct kernel kernel_take_split = {.n_tasks = count_take_split,
                                          .run = run_take_split};
-const struct kernel kernel_all_reduce = {.n_tasks = count_all_reduce,
+const struct kernel kernel_all_reduce = {.n_tasks = grid_element_tasks,
                                          .run = run_all_reduce};
 const struct kernel kernel_reduce_scatter = {.n_tasks = count_reduce_scatter,
                                              .run = run_reduce_scatter};

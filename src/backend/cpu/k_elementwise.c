@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/plain.h"
 
@@ -15,14 +16,6 @@ enum { BLOCK = 1024 }; /* elements widened at a time */
 static_assert(OP_MAX - OP_ADD == PLAIN_MAX - PLAIN_ADD, "the order of plain.h");
 static_assert(OP_SIN - OP_EXP == PLAIN_SIN - PLAIN_EXP, "the order of plain.h");
 static_assert(COMPARE_GE + 1 == PLAIN_N_COMPARE, "the order of plain.h");
-
-/* By the result: operands may be scalars. */
-static int64_t count_chunks(const struct node *node, int phase, size_t loss_head_bytes)
-{
-    (void)phase;
-    (void)loss_head_bytes;
-    return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
-}
 
 /* ---- where a task's elements are ---- */
 
@@ -265,19 +258,21 @@ static void run_select(const struct kernel_call *call, int local_rank, int phase
     }
 }
 
-const struct kernel kernel_add = {.n_tasks = count_chunks, .run = run_binary};
-const struct kernel kernel_sub = {.n_tasks = count_chunks, .run = run_binary};
-const struct kernel kernel_mul = {.n_tasks = count_chunks, .run = run_binary};
-const struct kernel kernel_div = {.n_tasks = count_chunks, .run = run_binary};
-const struct kernel kernel_max = {.n_tasks = count_chunks, .run = run_binary};
-const struct kernel kernel_compare = {.n_tasks = count_chunks, .run = run_compare};
-const struct kernel kernel_exp = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_log = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_tanh = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_sqrt = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_rsqrt = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_cos = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_sin = {.n_tasks = count_chunks, .run = run_unary};
-const struct kernel kernel_is_finite = {.n_tasks = count_chunks, .run = run_is_finite};
-const struct kernel kernel_cast = {.n_tasks = count_chunks, .run = run_cast};
-const struct kernel kernel_select = {.n_tasks = count_chunks, .run = run_select};
+const struct kernel kernel_add = {.n_tasks = grid_element_tasks, .run = run_binary};
+const struct kernel kernel_sub = {.n_tasks = grid_element_tasks, .run = run_binary};
+const struct kernel kernel_mul = {.n_tasks = grid_element_tasks, .run = run_binary};
+const struct kernel kernel_div = {.n_tasks = grid_element_tasks, .run = run_binary};
+const struct kernel kernel_max = {.n_tasks = grid_element_tasks, .run = run_binary};
+const struct kernel kernel_compare = {.n_tasks = grid_element_tasks,
+                                      .run = run_compare};
+const struct kernel kernel_exp = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_log = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_tanh = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_sqrt = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_rsqrt = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_cos = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_sin = {.n_tasks = grid_element_tasks, .run = run_unary};
+const struct kernel kernel_is_finite = {.n_tasks = grid_element_tasks,
+                                        .run = run_is_finite};
+const struct kernel kernel_cast = {.n_tasks = grid_element_tasks, .run = run_cast};
+const struct kernel kernel_select = {.n_tasks = grid_element_tasks, .run = run_select};

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/plain.h"
 
@@ -77,15 +78,8 @@ static int64_t n_ranges(const struct node *node)
     return base_min(base_min(wanted, MAX_RANGES), acc->shape.dim[0]);
 }
 
-/* Phase 0 clears the accumulator where keep is false, phase 1 adds. */
-static int scatter_phases(const struct node *node, size_t loss_head_bytes)
-{
-    (void)node;
-    (void)loss_head_bytes;
-    return 2;
-}
-
-/* Without a keep operand nothing is ever cleared: the first phase is empty. */
+/* Without a keep operand nothing is ever cleared: the first phase is empty. Phase 0
+ * clears the accumulator where keep is false, phase 1 adds. */
 static int64_t count_scatter(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;
@@ -178,4 +172,4 @@ static void run_scatter(const struct kernel_call *call, int local_rank, int phas
 
 const struct kernel kernel_gather_rows = {.n_tasks = count_gather, .run = run_gather};
 const struct kernel kernel_scatter_add_rows = {
-    .n_phases = scatter_phases, .n_tasks = count_scatter, .run = run_scatter};
+    .n_phases = grid_two_phases, .n_tasks = count_scatter, .run = run_scatter};

@@ -41,10 +41,17 @@ int64_t grid_n_rows(const struct type *type)
     return n;
 }
 
-/* Operand 0, as composites have no scalar there. */
+/* The result and not an operand, as that may be a scalar. */
 int64_t grid_element_tasks(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)phase;
     (void)loss_head_bytes;
-    return base_div_up(type_elements(&node->inputs[0]->type), KERNEL_CHUNK);
+    return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
+}
+
+int grid_two_phases(const struct node *node, size_t loss_head_bytes)
+{
+    (void)node;
+    (void)loss_head_bytes;
+    return 2;
 }

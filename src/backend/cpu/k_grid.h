@@ -24,7 +24,10 @@ int64_t grid_row_tasks(int64_t n_rows, int64_t row_elements);
 int64_t grid_row_length(const struct type *type);
 int64_t grid_n_rows(const struct type *type);
 
-/* n_tasks of elementwise kernels: KERNEL_CHUNK elements of operand 0 each. */
+/* n_tasks of elementwise kernels: KERNEL_CHUNK elements of result 0 each. */
 int64_t grid_element_tasks(const struct node *node, int phase, size_t loss_head_bytes);
+
+/* n_phases of kernels that always have two. */
+int grid_two_phases(const struct node *node, size_t loss_head_bytes);
 
 #endif

@@ -4,6 +4,7 @@
  */
 #include <string.h>
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/move.h"
 
@@ -173,13 +174,6 @@ static void run_slice(const struct kernel_call *call, int local_rank, int phase,
 
 /* pad: zeros everywhere in phase 0, then the operand in its place. The operand's part
  * is written twice, which is simpler than zeroing around it. */
-static int two_phases(const struct node *node, size_t loss_head_bytes)
-{
-    (void)node;
-    (void)loss_head_bytes;
-    return 2;
-}
-
 static int64_t count_pad(const struct node *node, int phase, size_t loss_head_bytes)
 {
     (void)loss_head_bytes;
@@ -311,7 +305,7 @@ const struct kernel kernel_broadcast = {.n_tasks = count_broadcast,
                                         .run = run_broadcast};
 const struct kernel kernel_slice = {.n_tasks = count_slice, .run = run_slice};
 const struct kernel kernel_pad = {
-    .n_phases = two_phases, .n_tasks = count_pad, .run = run_pad};
+    .n_phases = grid_two_phases, .n_tasks = count_pad, .run = run_pad};
 const struct kernel kernel_concat = {
     .n_phases = concat_phases, .n_tasks = count_concat, .run = run_concat};
 const struct kernel kernel_dynamic_slice = {.n_tasks = count_dynamic_slice,

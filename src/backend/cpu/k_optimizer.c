@@ -62,14 +62,7 @@ static size_t squares_scratch_bytes(const struct node *node, size_t bytes)
     return (size_t)n_stream_tasks(node) * sizeof(double);
 }
 
-/* Sums of blocks, then their sum. */
-static int squares_n_phases(const struct node *node, size_t bytes)
-{
-    (void)node;
-    (void)bytes;
-    return 2;
-}
-
+/* Sums of blocks, then their sum, which is one task. */
 static int64_t squares_n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
@@ -125,7 +118,7 @@ const struct kernel kernel_accumulate = {.n_tasks = n_tasks_of_stream,
 
 const struct kernel kernel_sum_squares = {
     .scratch_bytes = squares_scratch_bytes,
-    .n_phases = squares_n_phases,
+    .n_phases = grid_two_phases,
     .n_tasks = squares_n_tasks,
     .run = run_squares,
 };

@@ -24,14 +24,6 @@ static size_t thread_bytes(const struct node *node)
     return 2 * (size_t)node->attributes.pairs * sizeof(float);
 }
 
-/* Frequencies, then tokens. */
-static int n_phases(const struct node *node, size_t bytes)
-{
-    (void)node;
-    (void)bytes;
-    return 2;
-}
-
 /* x [B, T, H, K]: a task has whole tokens, all heads of each. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
@@ -108,7 +100,7 @@ static void run_grad(const struct kernel_call *call, int local_rank, int phase,
 const struct kernel kernel_rope = {
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
-    .n_phases = n_phases,
+    .n_phases = grid_two_phases,
     .n_tasks = n_tasks,
     .run = run_forward,
 };
@@ -116,7 +108,7 @@ const struct kernel kernel_rope = {
 const struct kernel kernel_rope_grad = {
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
-    .n_phases = n_phases,
+    .n_phases = grid_two_phases,
     .n_tasks = n_tasks,
     .run = run_grad,
 };

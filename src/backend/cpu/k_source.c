@@ -6,19 +6,12 @@
  */
 #include <string.h>
 
+#include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/plain.h"
 #include "base/random.h"
 
 enum { BLOCK = 256 }; /* elements made at a time, on the stack */
-
-/* The only shape at hand is that of the result. */
-static int64_t count_chunks(const struct node *node, int phase, size_t loss_head_bytes)
-{
-    (void)phase;
-    (void)loss_head_bytes;
-    return base_div_up(type_elements(&node->outputs[0]->type), KERNEL_CHUNK);
-}
 
 /* Address of element `index` of the result. */
 static unsigned char *result_at(const struct kernel_call *call, int local_rank,
@@ -144,8 +137,9 @@ static void run_axis_index(const struct kernel_call *call, int local_rank, int p
                               call->node->attributes.mesh_axis);
 }
 
-const struct kernel kernel_constant = {.n_tasks = count_chunks, .run = run_constant};
-const struct kernel kernel_iota = {.n_tasks = count_chunks, .run = run_iota};
-const struct kernel kernel_random_bits = {.n_tasks = count_chunks,
+const struct kernel kernel_constant = {.n_tasks = grid_element_tasks,
+                                       .run = run_constant};
+const struct kernel kernel_iota = {.n_tasks = grid_element_tasks, .run = run_iota};
+const struct kernel kernel_random_bits = {.n_tasks = grid_element_tasks,
                                           .run = run_random_bits};
 const struct kernel kernel_axis_index = {.run = run_axis_index};

@@ -9,6 +9,7 @@
 
 #include "backend/cpu/k_grid.h"
 #include "backend/cpu/kernel.h"
+#include "graph/build.h"
 
 static void test_spans_cover_all_items_once(void **state)
 {
@@ -50,12 +51,27 @@ static void test_rows_of_types(void **state)
     assert_int_equal(grid_n_rows(&scalar), 1);
 }
 
+/* An operand may be a scalar: the result says how much there is to do. */
+static void test_element_tasks_go_by_the_result(void **state)
+{
+    (void)state;
+    const struct mesh mesh = mesh_single();
+    struct graph *graph = graph_create(&mesh);
+    const struct type type = type_make(DTYPE_F32, 2, (int64_t[]){3, KERNEL_CHUNK});
+    struct value *x = build_input(graph, "x", type);
+    const struct value *y = build_mul(graph, build_scalar(graph, DTYPE_F32, 2.0), x);
+    assert_int_equal(grid_element_tasks(y->node, 0, 0), 3);
+    assert_int_equal(grid_two_phases(y->node, 0), 2);
+    graph_destroy(graph);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_spans_cover_all_items_once),
         cmocka_unit_test(test_rows_fill_a_task),
         cmocka_unit_test(test_rows_of_types),
+        cmocka_unit_test(test_element_tasks_go_by_the_result),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
