@@ -21,14 +21,14 @@ enum {
 /* The bytes of the chunk follow its header, 64 bytes on. */
 struct chunk {
     struct chunk *next; /* older one */
-    size_t capacity;
-    size_t used;
+    size_t capacity;    /* bytes behind the header */
+    size_t used;        /* of them, from the front */
 };
 
 struct arena {
     struct chunk *newest;    /* the only one with room left; NULL at first */
     size_t next_chunk_bytes; /* capacity of the next chunk */
-    size_t used_bytes;
+    size_t used_bytes;       /* in all chunks */
 };
 
 struct arena *arena_create(void)

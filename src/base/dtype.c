@@ -10,8 +10,8 @@
 
 /* The one place where an element type is described. */
 static const struct dtype_row {
-    const char *name;
-    size_t bytes;
+    const char *name; /* as in messages and printed graphs */
+    size_t bytes;     /* of one element */
     bool is_float;
 } dtype_rows[] = {
     [DTYPE_F64] = {"f64", 8, true},    [DTYPE_F32] = {"f32", 4, true},

@@ -29,23 +29,23 @@ struct worker {
 
 struct pool {
     _Atomic uint64_t state; /* generation << 32 | tasks not yet taken */
-    _Atomic int64_t n_left;
+    _Atomic int64_t n_left; /* tasks of the run that have not ended */
     unsigned char padding[MEM_ALIGNMENT - 2 * sizeof(uint64_t)]; /* own cache line */
 
     pool_task_fn run; /* of the current run, as the next two */
     void *context;
     int64_t n_tasks;
 
-    int n_threads;
+    int n_threads;   /* with the caller */
     int n_started;   /* workers to join; less than n_threads - 1 if creation failed */
     int spin_rounds; /* 0 where threads outnumber processors */
     struct worker *workers; /* [n_threads]; entry 0 is the caller's, unused */
 
-    pthread_mutex_t mutex;
-    pthread_cond_t work_came;
-    pthread_cond_t work_ended;
-    _Atomic int n_sleeping;
-    _Atomic bool caller_waits;
+    pthread_mutex_t mutex;     /* for sleeping and waking only */
+    pthread_cond_t work_came;  /* for idle workers */
+    pthread_cond_t work_ended; /* for the caller */
+    _Atomic int n_sleeping;    /* workers at work_came */
+    _Atomic bool caller_waits; /* at work_ended */
     _Atomic bool is_stopping;
 };
 

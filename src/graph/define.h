@@ -13,9 +13,9 @@
 struct define {
     struct graph *graph; /* the definition is appended to it */
     int n_inputs;
-    struct value *const *inputs; /* operands, values of `graph` */
-    const struct attributes *attributes;
-    int n_outputs;
+    struct value *const *inputs;         /* operands, values of `graph` */
+    const struct attributes *attributes; /* of the op; read by its own fields */
+    int n_outputs;                       /* as define_n_outputs says */
     struct value **outputs;
     bool is_tiled; /* prefer the form with a loop, where there is one */
 };

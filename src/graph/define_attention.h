@@ -17,9 +17,9 @@
 /* Lengths and types, and where the query heads are split: on G where the keys are too,
  * else on R. */
 struct define_attention_layout {
-    int64_t B, T, H, G, R, K;
-    enum dtype dtype, math;  /* of q, k, v; of scores */
-    struct placement groups; /* of [B, T, G, R, K] */
+    int64_t B, T, H, G, R, K; /* local: what one rank holds */
+    enum dtype dtype, math;   /* of q, k, v; of scores */
+    struct placement groups;  /* of [B, T, G, R, K] */
 };
 
 /* From inputs q [B, T, H, K] and k [B, T, G, K]. */

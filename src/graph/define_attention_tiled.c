@@ -25,8 +25,8 @@ struct block {
     const struct define_attention_layout *layout;
     struct value *start;     /* number of the block's first key */
     struct value *q, *k, *v; /* q rows, and this block's keys and values */
-    struct value *low;
-    double scale;
+    struct value *low;       /* first key that each query sees, i32 [B, T] */
+    double scale;            /* of the scores */
 };
 
 /* At least two blocks where T allows it, so that small tests go through the loop. */

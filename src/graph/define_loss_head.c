@@ -186,11 +186,11 @@ static int64_t n_parts_of(const struct value *table, int64_t C)
 /* One part as the body of a loop sees it. */
 struct part {
     struct graph *graph;
-    struct value *first; /* number of its first column */
-    struct value *table; /* [v, D] */
-    struct value *h;     /* [C, D] */
-    struct value *targets;
-    struct value *z; /* [C, v] */
+    struct value *first;   /* number of its first column */
+    struct value *table;   /* [v, D] */
+    struct value *h;       /* [C, D] */
+    struct value *targets; /* i32 [C] */
+    struct value *z;       /* [C, v] */
 };
 
 /* An argument of the body for a value of the graph around it. */

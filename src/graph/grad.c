@@ -28,7 +28,7 @@ static_assert(ARRAY_LENGTH(rules) == OP_COUNT, "one rule per op");
 /* One summand of a value's cotangent. */
 struct contribution {
     struct value *value;
-    struct contribution *next;
+    struct contribution *next; /* made later */
 };
 
 struct walk {
@@ -36,7 +36,7 @@ struct walk {
     int first_id; /* tables are indexed by value id - first_id */
     int n_values;
     bool *depends; /* on some wrt, through ops that have gradients */
-    struct contribution **contributions;
+    struct contribution **contributions; /* lists, oldest first; NULL = none */
 };
 
 /* Values older than the tables, and those that the walk itself appends, do not. */

@@ -31,8 +31,8 @@ void grad_build(struct graph *graph, int n_outputs, struct value *const *outputs
 
 /* What a rule sees. The walk fills in all but dx, which starts as NULLs. */
 struct grad_rule {
-    struct graph *graph;
-    const struct node *node;
+    struct graph *graph;     /* the rule appends to it */
+    const struct node *node; /* the one to differentiate */
     struct value *const *dy; /* per output; NULL = zero */
     struct value **dx;       /* per input, set by the rule; NULL = none */
     const bool *wanted;      /* per input: is dx[i] of use to anybody */

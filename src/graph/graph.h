@@ -60,10 +60,10 @@ struct attributes {
     int64_t limit[SHAPE_MAX_RANK]; /* slice: end, exclusive; pad: elements after */
     int64_t size;                  /* dynamic_slice: length along `axis` */
     bool transpose_a, transpose_b; /* matmul */
-    enum compare compare;
-    enum mesh_axis mesh_axis; /* collectives, axis_index, use_param */
-    enum reduce_kind reduce;
-    uint32_t purpose; /* random_bits */
+    enum compare compare;          /* compare */
+    enum mesh_axis mesh_axis;      /* collectives, axis_index, use_param */
+    enum reduce_kind reduce;       /* all_reduce */
+    uint32_t purpose;              /* random_bits */
     double
         value;  /* constant; scale of embed and attention; cap of softcap, loss_head */
     double eps; /* rms_norm */
@@ -90,24 +90,24 @@ struct value {
     struct node *node; /* that defines it */
     int index;         /* which of its outputs */
     int id;            /* unique in the graph, 0 .. graph->n_values - 1 */
-    struct type type;
+    struct type type;  /* as infer gave it */
 };
 
 struct node {
     enum op op;
     int id; /* unique in the graph; not the position in program order */
     int n_inputs, n_outputs;
-    struct value **inputs;
-    struct value **outputs;
-    struct attributes attributes;
-    const char *name; /* scope and name, "layers.3.mlp.down"; never NULL */
+    struct value **inputs;        /* operands, in the order of build.h; may repeat */
+    struct value **outputs;       /* results, each defined here */
+    struct attributes attributes; /* its own copy */
+    const char *name;             /* scope and name, "layers.3.mlp.down"; never NULL */
     int block;        /* which instance of a repeat's body it belongs to; -1 = none */
     bool is_backward; /* made by autodiff */
 
     /* OP_PARAMETER: trainable ones get gradients. A stacked parameter [n, ...] carries
      * the names of its n slices (nested stacks: row-major); others n_names 1. */
     bool is_trainable;
-    const char *const *names;
+    const char *const *names; /* [n_names], of its slices */
     int n_names;
 
     struct graph *body; /* OP_REPEAT; owned by the graph that owns the node */
@@ -121,13 +121,13 @@ struct graph_output {
 };
 
 struct graph {
-    struct arena *arena;
-    struct mesh mesh;
+    struct arena *arena; /* owns nodes, values and names */
+    struct mesh mesh;    /* the ranks that values are placed on */
     struct node **nodes; /* program order */
     int n_nodes;
     struct value **arguments; /* parameters and inputs in order of creation */
     int n_arguments;
-    struct graph_output *outputs;
+    struct graph_output *outputs; /* in the order in which they were added */
     int n_outputs;
     int n_values; /* ids given so far */
 
@@ -135,8 +135,8 @@ struct graph {
     const char *scope; /* prefix of names, "" at first */
     int block;         /* given to new nodes */
     bool is_backward;  /* given to new nodes */
-    int next_block;
-    int next_node_id;
+    int next_block;    /* blocks given so far */
+    int next_node_id;  /* node ids given so far */
     int node_capacity, argument_capacity, output_capacity;
     struct graph_trap *trap; /* graph_trap.h; NULL but in scratch graphs */
 };

@@ -14,8 +14,8 @@
 #include "base/error.h"
 
 struct graph_trap {
-    jmp_buf jump;
-    struct error error;
+    jmp_buf jump;       /* back into infer */
+    struct error error; /* the broken rule */
 };
 
 #endif

@@ -19,8 +19,8 @@ struct hazard {
 };
 
 struct hazards {
-    struct graph_storage storage;
-    struct hazard *list;
+    struct graph_storage storage; /* with the copies of copies_operand */
+    struct hazard *list;          /* [n] */
     size_t n, capacity;
     int *first;           /* by node id of `after`, -1 = none */
     bool *copies_operand; /* by node id: the overwritten operand must be a copy */

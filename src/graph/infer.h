@@ -15,7 +15,7 @@ struct infer {
     const struct type *inputs;           /* types of the operands */
     const struct attributes *attributes; /* borrowed from the node or the caller */
     const struct graph *body;            /* repeat */
-    int n_outputs;
+    int n_outputs;                       /* set by the rule */
     struct type *outputs; /* set by the rule; room for INFER_MAX_OUTPUTS */
 };
 

@@ -21,7 +21,7 @@ struct buffer {
     enum plan_kind kind;
     int index;      /* of the argument or output */
     int taken_over; /* in place: the buffer it lives in, or -1 */
-    size_t bytes;
+    size_t bytes;   /* of the value that makes it: the largest in it */
     int start, end; /* positions in program order */
     int item;       /* arena: index of its pack_item */
 };
@@ -29,12 +29,12 @@ struct buffer {
 struct planning {
     const struct graph *graph;
     struct graph_storage storage;
-    struct buffer *buffers; /* by value id of the root */
-    plan_scratch_fn scratch;
+    struct buffer *buffers;  /* by value id of the root */
+    plan_scratch_fn scratch; /* NULL = no node needs any */
     void *context;
     struct plan_pack_item *items; /* buffers, then scratch */
-    int n_items;
-    int *scratch_item; /* by position, -1 = none */
+    int n_items;                  /* of items */
+    int *scratch_item;            /* by position, -1 = none */
 };
 
 /* Offsets stay multiples of a cache line. */

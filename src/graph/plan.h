@@ -21,7 +21,7 @@ enum plan_kind {
 /* Where one value is while the program runs. */
 struct plan_slot {
     enum plan_kind kind;
-    int index;
+    int index;     /* of the argument or output; 0 otherwise */
     size_t offset; /* bytes */
 };
 
@@ -29,7 +29,7 @@ struct plan {
     size_t arena_bytes;      /* per rank */
     struct plan_slot *slots; /* by value id */
     size_t *scratch_offsets; /* by position in program order */
-    int n_slots, n_nodes;
+    int n_slots, n_nodes;    /* lengths of the two arrays */
 };
 
 enum { PLAN_ALIGNMENT = 64 };

@@ -15,7 +15,7 @@
 
 /* Buffers placed so far, by ascending offset. */
 struct placed {
-    const struct plan_pack_item **items;
+    const struct plan_pack_item **items; /* [n], room for all */
     int n;
 };
 
@@ -140,11 +140,11 @@ static int by_duration(const void *left, const void *right)
 struct search {
     struct plan_pack_item *items;
     int n;
-    struct plan_pack_item **order; /* the order being tried */
-    struct plan_pack_item **best_order;
-    size_t *best_offsets; /* by item */
-    size_t best, bound;
-    struct placed placed;
+    struct plan_pack_item **order;      /* the order being tried */
+    struct plan_pack_item **best_order; /* the order that gave `best` */
+    size_t *best_offsets;               /* by item */
+    size_t best, bound;   /* size of the best arena so far, and the least possible */
+    struct placed placed; /* scratch of place_all */
 };
 
 /* Offsets and order are copied: the next try overwrites both. */

@@ -22,7 +22,7 @@ static void print_body(const struct graph *graph, struct str *out, int indent);
 /* Puts attributes into braces with commas between. */
 struct list {
     struct str *out;
-    bool is_open;
+    bool is_open; /* something is in the braces already */
 };
 
 static void begin_item(struct list *list)

@@ -9,9 +9,9 @@
 
 /* A walk that copies `from` into a new graph; map[value id of from] = value in `to`. */
 struct rewrite {
-    const struct graph *from;
+    const struct graph *from; /* borrowed; stays as it is */
     struct graph *to;
-    struct value **map;
+    struct value **map; /* NULL where nothing stands for a value yet */
 };
 
 struct rewrite rewrite_begin(const struct graph *from);

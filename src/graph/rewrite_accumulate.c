@@ -21,25 +21,25 @@ enum leaf_kind { LEAF_MATMUL, LEAF_SCATTER, LEAF_LOSS_HEAD, LEAF_OTHER };
 /* One summand of a gradient. */
 struct leaf {
     enum leaf_kind kind;
-    const struct value *base; /* what is made; `value` is a reshape of it, or itself */
-    const struct value *value;
-    int after;            /* the leaf it is added to, -1 = the accumulator */
-    int gradient;         /* index into outputs */
-    int next_of_same;     /* the next leaf with this base, or -1 */
-    int position;         /* of the node that makes `base`; -1 for arguments */
-    struct value *result; /* in the new graph: the sum up to and with this leaf */
+    const struct value *base;  /* what is made; `value` is a reshape of it, or itself */
+    const struct value *value; /* the summand itself, of the gradient's type */
+    int after;                 /* the leaf it is added to, -1 = the accumulator */
+    int gradient;              /* index into outputs */
+    int next_of_same;          /* the next leaf with this base, or -1 */
+    int position;              /* of the node that makes `base`; -1 for arguments */
+    struct value *result;      /* in the new graph: the sum up to and with this leaf */
 };
 
 struct accumulate {
     struct rewrite rewrite;
-    const int *uses;
-    int *position; /* by node id, in program order */
-    struct leaf *leaves;
+    const int *uses;     /* by value id: how often it is read, outputs too */
+    int *position;       /* by node id, in program order */
+    struct leaf *leaves; /* chains one after the other, each in its order */
     size_t n_leaves, capacity;
-    int *first_leaf; /* by value id of `base`, -1 = none */
-    int *last_leaf;  /* by gradient */
-    struct value **accumulators;
-    struct value *keep;
+    int *first_leaf;             /* by value id of `base`, -1 = none */
+    int *last_leaf;              /* by gradient */
+    struct value **accumulators; /* by gradient: inputs of the new graph */
+    struct value *keep;          /* bool scalar input of the new graph */
 };
 
 /* Also a constant of more than one element. */

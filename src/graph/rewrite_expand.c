@@ -18,7 +18,7 @@
 struct slot {
     struct value *value;  /* the whole, or NULL while only parts exist */
     struct value **parts; /* [n_parts], row-major over the leading `depth` dimensions */
-    int n_parts, depth;
+    int n_parts, depth;   /* parts are slices along so many dimensions */
 };
 
 /* One body (or the top graph) with the slots of its values, by value id. */
@@ -26,11 +26,11 @@ struct frame {
     const struct graph *graph;
     struct slot *slots;
     const char *prefix; /* of node names: "layers.3." */
-    bool is_top;
+    bool is_top;        /* not a body: inputs are real, blocks are given */
 };
 
 struct expand {
-    struct graph *to;
+    struct graph *to;    /* the straight graph */
     struct arena *arena; /* slots and prefixes; lives as long as the pass */
 };
 

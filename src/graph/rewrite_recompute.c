@@ -22,7 +22,7 @@ struct recompute {
     int *first_in_block;   /* by block */
     struct value **clones; /* by value id: what backward nodes of its block read */
     struct value **behind; /* by value id: barrier made for block behind_block */
-    int *behind_block;
+    int *behind_block;     /* by value id */
 };
 
 /* Arguments are there all the time: nothing to make again. */

@@ -12,14 +12,14 @@ enum { SHAPE_MAX_RANK = 6 };
 /* Row-major; the last dimension is contiguous. Rank 0 is a scalar. In a graph, shapes
  * are local: what one rank holds. */
 struct shape {
-    int rank;
+    int rank;                    /* 0 .. SHAPE_MAX_RANK */
     int64_t dim[SHAPE_MAX_RANK]; /* unused ones are 0 */
 };
 
 /* All that is known of a value before it exists. */
 struct type {
     enum dtype dtype;
-    struct shape shape;
+    struct shape shape; /* local: the block's */
     struct placement placement;
 };
 

@@ -15,7 +15,7 @@
 #include "graph/infer.h"
 
 struct state {
-    const struct graph *graph;
+    const struct graph *graph; /* being checked */
     const struct value **seen; /* by id: the value, once defined */
     unsigned *max_axes; /* by id: bit per mesh axis it is a per-rank maximum on */
 };

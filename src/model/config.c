@@ -16,14 +16,16 @@
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_WIDTH = 1 << 20, MAX_VOCABULARY = 1 << 24 };
 
-/* Published sizes. full_* are those of full-attention layers. */
+/* Published sizes. full_* are those of full-attention layers. Only what differs between
+ * the sizes; facts_from_size adds what a family has in common. */
 static const struct size {
     const char *name;
     enum model_family family;
-    int D, L, H, G, full_G, K, full_K, F;
+    int D, L, H, G, full_G, K, full_K, F; /* full_G 0: as G */
+    /* each period-th layer is full; the last n_shared share */
     int window, period, n_shared;
     bool is_shared_mlp_double, k_eq_v;
-    int P, max_positions;
+    int P, max_positions; /* P 0: no per-layer embeddings */
 } sizes[] = {
     // clang-format off
     /*              family        D     L   H   G  fG K    fK   F      window per shared double k=v  P    positions */
@@ -178,7 +180,7 @@ static bool check_layer(const struct model_config *config, int i, const char *wh
     return check_kv_source(config, i, place, err);
 }
 
-/* Token ids must be rows of the embedding table. */
+/* Token ids must be rows of the embedding table: others would have no embedding. */
 static bool check_ids(const struct model_config *config, const char *where,
                       struct error *err)
 {

@@ -46,13 +46,13 @@ struct layer_config {
 /* About 14 KB: functions take it by pointer. */
 struct model_config {
     enum model_family family;
-    int64_t D, V, H;       /* width, vocabulary, query heads */
-    int L;                 /* layers */
-    int64_t P;             /* per-layer embedding width, 0 = none */
-    int64_t per_layer_V;   /* rows of the per-layer embedding table */
-    int64_t window;        /* of sliding layers, in tokens */
-    int64_t max_positions; /* longest row of tokens the model is made for */
-    double rms_eps;
+    int64_t D, V, H;          /* width, vocabulary, query heads */
+    int L;                    /* layers */
+    int64_t P;                /* per-layer embedding width, 0 = none */
+    int64_t per_layer_V;      /* rows of the per-layer embedding table */
+    int64_t window;           /* of sliding layers, in tokens */
+    int64_t max_positions;    /* longest row of tokens the model is made for */
+    double rms_eps;           /* added to the mean square in norms */
     double attention_scale;   /* on q.k */
     double final_softcap;     /* 0 = none */
     double embed_scale;       /* sqrt(D); bf16 models round it to bf16 */
@@ -61,7 +61,7 @@ struct model_config {
     bool has_v_norm;       /* weightless norm on v (Gemma 4) */
     bool has_layer_scalar; /* layer output times a stored number (Gemma 4) */
     int pad_id;            /* its embedding row gets no lookup gradient */
-    int bos_id;
+    int bos_id;            /* begins a text */
     int eos_id[MODEL_MAX_EOS]; /* the first is the one appended to responses */
     int n_eos;                 /* entries of eos_id, at least 1 */
     enum dtype dtype;          /* of the tensors in the file, as its config says */

@@ -13,7 +13,7 @@
 
 /* Rotary embedding of one kind of layer. */
 struct config_rope {
-    double theta;
+    double theta;   /* base of the frequencies; 0 = not given */
     double factor;  /* divides the frequencies */
     double partial; /* part of the pairs that rotates, 0 .. 1 */
 };
@@ -22,14 +22,15 @@ struct config_rope {
 struct config_facts {
     struct model_config
         base; /* all but L's dependents: layer, embed_scale, the has_ flags */
+    /* of all layers that nothing else is said of */
     int64_t head_dim, kv_heads, mlp_width;
-    int64_t full_head_dim; /* of full layers */
-    int64_t full_kv_heads; /* of full layers with k_eq_v, 0 = kv_heads */
-    int n_shared;          /* the last n_shared layers share K and V */
-    bool is_shared_mlp_double;
-    bool k_eq_v;                              /* in full layers */
-    double query_scalar;                      /* Gemma 3: attention scale = this^-0.5 */
-    bool is_sliding[MODEL_MAX_LAYERS];        /* [L] */
+    int64_t full_head_dim;             /* of full layers */
+    int64_t full_kv_heads;             /* of full layers with k_eq_v, 0 = kv_heads */
+    int n_shared;                      /* the last n_shared layers share K and V */
+    bool is_shared_mlp_double;         /* sharing layers have a wider MLP */
+    bool k_eq_v;                       /* in full layers */
+    double query_scalar;               /* Gemma 3: attention scale = this^-0.5 */
+    bool is_sliding[MODEL_MAX_LAYERS]; /* [L] */
     int64_t layer_head_dim[MODEL_MAX_LAYERS]; /* [L] overrides, 0 = none */
     int64_t layer_kv_heads[MODEL_MAX_LAYERS]; /* [L] the same */
     struct config_rope rope[2];               /* [0] full, [1] sliding layers */

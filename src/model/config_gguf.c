@@ -16,7 +16,7 @@
 struct keys {
     const struct gguf *file;
     struct error *err;
-    bool ok;
+    bool ok; /* nothing has failed so far */
 };
 
 /* The error is set by the reader of the key, which names it. */

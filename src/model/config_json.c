@@ -19,11 +19,11 @@
 
 /* Reads fields of one object; after the first failure the rest gives fallbacks. */
 struct fields {
-    const json_t *object;
-    const char *where;  /* file */
-    const char *prefix; /* "text_config." */
+    const json_t *object; /* borrowed; NULL: all fields are absent */
+    const char *where;    /* file */
+    const char *prefix;   /* "text_config." */
     struct error *err;
-    bool ok;
+    bool ok; /* no fault has been told */
 };
 
 /* NULL when absent or null. */
@@ -218,6 +218,7 @@ static void read_layer_types(struct fields *fields, struct config_facts *facts)
     const json_t *types = find(fields, "layer_types");
     const int L = facts->base.L;
     if (types == NULL) {
+        /* Both spellings are in use. */
         const char *key = find(fields, "sliding_window_pattern") != NULL
                               ? "sliding_window_pattern"
                               : "_sliding_window_pattern";
@@ -250,6 +251,7 @@ static void read_rope(struct fields *fields, struct config_rope *rope)
         return; /* an error only if a layer needs it: model_config_check */
     }
     const char *type = text_or(fields, "rope_type", text_or(fields, "type", "default"));
+    /* A theta that stands elsewhere is what this one may leave out. */
     rope->theta = rope->theta > 0.0 ? number_or(fields, "rope_theta", rope->theta)
                                     : number(fields, "rope_theta");
     rope->factor = 1.0;
@@ -284,6 +286,7 @@ static void read_ropes(struct fields *fields, struct config_facts *facts)
         find(&all, "sliding_attention") != NULL) {
         struct fields one =
             sub_fields(&all, "full_attention", "rope_parameters.full_attention.");
+        /* In this form each description has to give its own. */
         full->theta = 0.0;
         sliding->theta = 0.0;
         read_rope(&one, full);
@@ -299,6 +302,7 @@ static void read_ropes(struct fields *fields, struct config_facts *facts)
     }
     full->theta = number_or(fields, "rope_theta", full->theta);
     sliding->theta = number_or(fields, "rope_local_base_freq", sliding->theta);
+    /* Without rope_parameters the scaling of full layers stands by itself. */
     const bool is_old = all.object == NULL;
     struct fields scaling =
         is_old ? sub_fields(fields, "rope_scaling", "rope_scaling.") : all;
@@ -320,6 +324,7 @@ static void read_layer_overrides(struct fields *fields, struct config_facts *fac
     json_t *entry;
     json_object_foreach(map, index, entry)
     {
+        /* The key has to be a number and nothing else. */
         char *end;
         const long i = strtol(index, &end, 10);
         struct fields layer = *fields;
@@ -346,7 +351,8 @@ static void read_layer_overrides(struct fields *fields, struct config_facts *fac
     }
 }
 
-/* What only Gemma 4 has: per-layer embeddings, shared K and V, wider full layers. */
+/* What only Gemma 4 has: per-layer embeddings, shared K and V, wider full layers. Newer
+ * files say widths per layer in place of those of full layers. */
 static void read_gemma4(struct fields *fields, struct config_facts *facts)
 {
     struct model_config *base = &facts->base;
@@ -406,7 +412,7 @@ static void read_text_fields(struct fields *fields, const struct fields *top,
 static const struct {
     const char *model_type;
     enum model_family family;
-    bool is_nested;
+    bool is_nested; /* fields are in "text_config" */
 } model_types[] = {
     {"gemma3_text", MODEL_GEMMA3, false},
     {"gemma3", MODEL_GEMMA3, true},

@@ -28,6 +28,7 @@ static json_t *rope_to_json(const struct model_config *config, bool is_sliding)
     }
     json_t *rope = json_object();
     json_object_set_new(rope, "rope_theta", json_real(layer->rope_theta));
+    /* Of the three types only `proportional` can leave pairs unturned. */
     if (layer->rotary_pairs != layer->K / 2) {
         const double partial = 2.0 * (double)layer->rotary_pairs / (double)layer->K;
         json_object_set_new(rope, "rope_type", json_string("proportional"));

@@ -21,15 +21,15 @@ enum { MAX_CARRIES = 5, MAX_OPERANDS = 512 };
 struct layers {
     const struct model_config *config;
     const struct params *params;
-    const struct gemma_options *options;
-    bool shares_kv; /* some layer uses another's K and V */
+    const struct gemma_options *options; /* of the forward pass */
+    bool shares_kv;                      /* some layer uses another's K and V */
 };
 
 /* Values outside or inside a loop that its layers read. */
 struct scope_values {
-    struct value *position;
-    struct value *first_key;
-    struct value *ple; /* [period or run, B, T, P], or NULL */
+    struct value *position;  /* i32 [B, T] */
+    struct value *first_key; /* i32 [B, T] */
+    struct value *ple;       /* [period or run, B, T, P], or NULL */
     /* Stacked parameters of each run, [.., run count, ...]. */
     struct value *params[LAYER_GROUPS_MAX_RUNS][PARAM_ROLE_COUNT];
 };
@@ -101,6 +101,7 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
     const char **names = arena_alloc_array(graph->arena, (size_t)n, sizeof(*names));
     bool is_trainable = false;
     for (int i = 0; i < n; i++) {
+        /* The i-th slice, counted over periods first, then within the run. */
         const int layer = group->first + i / run->count * group->period + run->offset +
                           i % run->count;
         const int index = params_index(params, role, layer);
@@ -129,10 +130,11 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
 
 /* Operands of a loop, and the body's arguments that stand for them, in one order. */
 struct loop {
-    struct graph *body;
+    struct graph *body; /* owned until build_repeat takes it */
+    /* h, then k and v of each kind that is shared */
     struct value *carries[MAX_CARRIES];
-    struct value *stacked[MAX_OPERANDS];
-    struct value *invariants[2];
+    struct value *stacked[MAX_OPERANDS]; /* parameters by role, then per-layer inputs */
+    struct value *invariants[2];         /* position, first_key */
     int n_carries, n_stacked;
 };
 
@@ -272,6 +274,7 @@ static void build_group(struct graph *graph, const struct layers *layers,
         }
     }
     if (all->ple != NULL) {
+        /* The group's part of [L, B, T, P]. */
         values.ple =
             build_slice_axis(graph, all->ple, 0, group->first, group->first + n_layers);
     }
@@ -294,6 +297,7 @@ static void build_group(struct graph *graph, const struct layers *layers,
     }
     if (values.ple != NULL) {
         const struct shape *shape = &values.ple->type.shape;
+        /* [count, period, B, T, P]: one slice for each turn of the outer loop. */
         const int64_t dim[] = {group->count, group->period, shape->dim[1],
                                shape->dim[2], shape->dim[3]};
         inside.ple =
@@ -319,6 +323,7 @@ static void start_shared_kv(struct graph *graph, const struct layers *layers,
         }
         const struct shape *shape = &inputs->ids->type.shape;
         const int64_t dim[] = {shape->dim[0], shape->dim[1], facts->G, facts->K};
+        /* [B, T, G, K]; layers that share K and V come after one that makes them. */
         struct value *zero = build_constant(
             graph, row_type(graph, layers->options->compute, 4, dim), 0.0);
         stream->k[facts->is_sliding] = zero;
@@ -340,6 +345,7 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
     const double scale = sqrt((double)config->P);
     struct value *e = NULL;
     if (inputs->ple_rows != NULL) {
+        /* [B, T, L*P] */
         e = build_scale(graph, build_cast(graph, inputs->ple_rows, compute), scale);
     } else {
         struct value *table =
@@ -348,6 +354,7 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
     }
     struct value *weight =
         build_use_param(graph, parameter(graph, layers, PARAM_PLE_MODEL), compute);
+    /* [B, T, L*P] */
     struct value *c = build_linear(graph, x0, weight);
     c = build_scale(graph, c, 1.0 / sqrt((double)config->D));
     const struct shape *shape = &x0->type.shape;
@@ -356,6 +363,7 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
                          parameter(graph, layers, PARAM_PLE_MODEL_NORM), compute);
     e = build_reshape(graph, e, type_shape(4, dim));
     struct value *sum = build_scale(graph, build_add(graph, c, e), sqrt(0.5));
+    /* [B, T, L, P] -> [L, B, T, P], so that a layer's input is one slice. */
     return build_transpose(graph, sum, (const int[]){2, 0, 1, 3});
 }
 
@@ -385,6 +393,7 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     struct gemma_forward forward = {0};
     forward.table = build_use_param(graph, parameter(graph, &layers, PARAM_EMBED),
                                     options->compute);
+    /* Padding is looked up like all else, but its row gets no gradient by that. */
     forward.embedded = build_embed(graph, forward.table, inputs->ids,
                                    config->embed_scale, config->pad_id);
     if (config->P > 0) {

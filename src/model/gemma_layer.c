@@ -66,6 +66,7 @@ static void make_kv(struct graph *graph, const struct gemma_layer *layer,
                     struct value *x, struct gemma_stream *stream)
 {
     const struct layer_config *facts = &layer->config->layer[layer->layer];
+    /* [B, T, G, K] */
     struct value *raw = split_heads(graph, project(graph, layer, x, PARAM_K), facts->K);
     struct value *v =
         facts->k_eq_v ? raw
@@ -90,6 +91,7 @@ static struct value *attention(struct graph *graph, const struct gemma_layer *la
     if (model_config_owns_kv(config, layer->layer)) {
         make_kv(graph, layer, x, stream);
     }
+    /* [B, T, H, K]; window 0 for full layers: all keys from first_key on. */
     struct value *out = build_attention(graph, q, stream->k[facts->is_sliding],
                                         stream->v[facts->is_sliding], layer->first_key,
                                         config->attention_scale,
@@ -100,9 +102,7 @@ static struct value *attention(struct graph *graph, const struct gemma_layer *la
     return project(graph, layer, out, PARAM_O);
 }
 
-/*
- * down(gelu_tanh(gate x) * (up x)), [B, T, D] -> [B, T, F] -> [B, T, D]
- */
+/* down(gelu_tanh(gate x) * (up x)), [B, T, D] -> [B, T, F] -> [B, T, D] */
 static struct value *mlp(struct graph *graph, const struct gemma_layer *layer,
                          struct value *x)
 {
@@ -125,10 +125,12 @@ void gemma_layer_build(struct graph *graph, const struct gemma_layer *layer,
                        struct gemma_stream *stream)
 {
     struct value *h = stream->h;
+    /* Attention, [B, T, D] -> [B, T, D]. */
     struct value *a = norm(graph, layer, h, PARAM_INPUT_NORM);
     a = attention(graph, layer, a, stream);
     h = build_add(graph, h, norm(graph, layer, a, PARAM_POST_ATTENTION_NORM));
 
+    /* The feed-forward block. */
     struct value *m = norm(graph, layer, h, PARAM_PRE_MLP_NORM);
     m = mlp(graph, layer, m);
     h = build_add(graph, h, norm(graph, layer, m, PARAM_POST_MLP_NORM));
@@ -138,6 +140,7 @@ void gemma_layer_build(struct graph *graph, const struct gemma_layer *layer,
         h = build_add(graph, h, norm(graph, layer, y, PARAM_PLE_NORM));
     }
     if (layer->config->has_layer_scalar) {
+        /* A number of its own for each layer, stored as [1]. */
         struct value *scalar =
             build_use_param(graph, layer->params[PARAM_LAYER_SCALAR], layer->compute);
         h = build_mul(graph, h, build_reshape(graph, scalar, type_shape(0, NULL)));

@@ -14,15 +14,15 @@
  * shares.
  */
 struct gemma_stream {
-    struct value *h; /* [B, T, D] */
-    struct value *k[2];
-    struct value *v[2];
+    struct value *h;    /* [B, T, D] */
+    struct value *k[2]; /* by is_sliding */
+    struct value *v[2]; /* by is_sliding */
 };
 
 struct gemma_layer {
-    const struct model_config *config;
-    int layer;          /* this one, or one that is equal */
-    enum dtype compute; /* of activations */
+    const struct model_config *config; /* of the whole model */
+    int layer;                         /* this one, or one that is equal */
+    enum dtype compute;                /* of activations */
     struct value
         *params[PARAM_ROLE_COUNT]; /* as stored; NULL where the layer has none */
     struct value *position;        /* i32 [B, T] */

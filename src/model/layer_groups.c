@@ -23,6 +23,7 @@ bool layer_groups_equal(const struct model_config *config, int a, int b)
 /* How often the layers [first, first + period) come one after another from there on. */
 static int count_periods(const struct model_config *config, int first, int period)
 {
+    /* How far the list goes on as it was one period before. */
     int n_equal = 0;
     while (first + period + n_equal < config->L &&
            layer_groups_equal(config, first + n_equal, first + period + n_equal)) {

@@ -25,7 +25,7 @@ struct layer_group {
     int first;  /* layer */
     int period; /* layers */
     int count;  /* periods */
-    int n_runs;
+    int n_runs; /* that make up the period */
     struct layer_run runs[LAYER_GROUPS_MAX_RUNS];
 };
 

@@ -18,7 +18,7 @@ enum owner { ALWAYS, IF_PLE, IF_OWN_KV, IF_OWN_V, IF_LAYER_SCALAR };
 
 static const struct role {
     const char *name;
-    enum extent dim[2];
+    enum extent dim[2]; /* [out, in], or [length, NONE] */
     enum owner owner;
     bool is_layer;
     bool is_norm;
@@ -130,6 +130,7 @@ struct params *params_create(const struct model_config *config)
 {
     struct arena *arena = arena_create();
     struct params *params = arena_alloc(arena, sizeof(*params));
+    /* At most every role in every layer, and once for the model. */
     const size_t most = (size_t)PARAM_ROLE_COUNT * (size_t)(config->L + 1);
     struct param_info *info = arena_alloc_array(arena, most, sizeof(*info));
     params->arena = arena;

@@ -60,9 +60,9 @@ struct param_info {
 /* Owned by its arena: one destroy frees all. */
 struct params {
     const struct param_info *info; /* [n] */
-    int n;
-    int64_t n_elements; /* of all */
-    struct arena *arena;
+    int n;                         /* tensors */
+    int64_t n_elements;            /* of all */
+    struct arena *arena;           /* owns names, rows and this struct */
 };
 
 struct params *params_create(const struct model_config *config);

@@ -179,7 +179,8 @@ static bool open_shard(struct weights *weights, const char *path, struct error *
     return true;
 }
 
-/* A tensor name may stand in one shard only, whether the model needs it or not. */
+/* A tensor name may stand in one shard only, whether the model needs it or not.
+ * Compared with the shards opened before this one. */
 static bool check_unique(const struct weights *weights, const struct safetensors *file,
                          const char *path, struct error *err)
 {

@@ -38,6 +38,7 @@ static int find_param(const struct params *params, const char *name)
 {
     int layer = -1;
     int end = 0;
+    /* %n is set only if the second dot was there too. */
     if (sscanf(name, "blk.%d.%n", &layer, &end) != 1 || end == 0) {
         layer = -1;
         end = 0;

@@ -12,14 +12,14 @@
 
 /* Where a parameter's bytes are: in a safetensors file, or in the GGUF file. */
 struct weights_place {
-    const struct safetensors *file; /* of view */
-    const struct tensor_view *view;
-    const struct gguf_tensor *tensor;
+    const struct safetensors *file;   /* of view */
+    const struct tensor_view *view;   /* NULL for GGUF */
+    const struct gguf_tensor *tensor; /* NULL for safetensors */
 };
 
 /* Names of tensors, collected for one message. */
 struct weights_names {
-    int n;
+    int n;           /* all, those not in `first` too */
     char first[200]; /* the first few, comma separated */
 };
 
@@ -30,7 +30,7 @@ struct weights {
     struct weights_place *places; /* [params->n] */
     struct gguf *gguf;            /* NULL for a folder */
     struct safetensors **shards;  /* [n_shards] */
-    char **shard_paths;
+    char **shard_paths;           /* [n_shards] */
     size_t n_shards;
     const char *prefix; /* "model." or what the file has in its place */
     /* Tensors that are none of the model's, to be kept by the writer. */
@@ -38,7 +38,7 @@ struct weights {
     size_t n_others;
     size_t others_capacity;
     struct weights_names skipped; /* towers, lm_head, K and V of sharing layers */
-    struct weights_names unknown;
+    struct weights_names unknown; /* in none of the tables */
 };
 
 /* Opens without notes and warnings; weights_open adds them. */

@@ -189,6 +189,7 @@ static bool write_param(const struct output_state *state, int param,
 {
     const struct weights_output *output = state->output;
     const struct param_info *info = &output->params->info[param];
+    /* Whole rows, at least one: weights_read gives nothing smaller. */
     const int64_t rows_at_once = base_max(1, capacity / info->dim[1]);
     for (int64_t row = 0; row < info->dim[0]; row += rows_at_once) {
         const int64_t n_rows = base_min(rows_at_once, info->dim[0] - row);
@@ -354,6 +355,7 @@ bool weights_write_folder(const char *path, const struct weights_output *output,
     while (length > 1 && path[length - 1] == '/') {
         length--;
     }
+    /* "folder/" and "folder" are one place: ".partial" goes behind the name. */
     str_add_bytes(&partial, path, length);
     str_add(&partial, ".partial");
     bool done = check_free(path, err) && open_source(&final, &source, err);

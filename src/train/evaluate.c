@@ -23,6 +23,7 @@ static struct loader_options loader_options(int32_t B, int32_t T, int32_t C,
     };
 }
 
+/* Measured with room 0: the loader then says how much the fullest batch needs. */
 int32_t evaluate_capacity(const struct records *records, int32_t B, int32_t T,
                           bool is_packed)
 {

@@ -13,9 +13,9 @@ struct records;
 struct step;
 
 struct evaluate_result {
-    double loss; /* mean over all targets, by weight */
-    int64_t n_targets;
-    double weight_sum;
+    double loss;       /* mean over all targets, by weight */
+    int64_t n_targets; /* tokens that carried loss */
+    double weight_sum; /* of their weights */
 };
 
 /* Called for each batch with the loss of its targets, token_loss[batch->n_targets]. */
@@ -23,9 +23,9 @@ typedef void (*evaluate_batch_fn)(void *context, const struct batch *batch,
                                   const float *token_loss);
 
 struct evaluate_options {
-    int32_t B, T, C; /* as the step's evaluation program was made */
-    bool is_packed;  /* false: example i is row i of the run of batches */
-    int32_t pad_id;
+    int32_t B, T, C;         /* as the step's evaluation program was made */
+    bool is_packed;          /* false: example i is row i of the run of batches */
+    int32_t pad_id;          /* id of padding in the batches */
     evaluate_batch_fn visit; /* or NULL */
     void *context;           /* of visit */
 };

@@ -8,12 +8,12 @@
 
 /* Times are of this process, by the monotonic clock. */
 struct metrics {
-    int64_t step;     /* from 1 */
-    double epoch;     /* epochs done after this step, a fraction */
-    double loss;      /* mean over the step's targets */
-    double eval_loss; /* NaN: not evaluated at this step */
-    double grad_norm; /* of the mean gradient, before clipping */
-    double lr;
+    int64_t step;          /* from 1 */
+    double epoch;          /* epochs done after this step, a fraction */
+    double loss;           /* mean over the step's targets */
+    double eval_loss;      /* NaN: not evaluated at this step */
+    double grad_norm;      /* of the mean gradient, before clipping */
+    double lr;             /* learning rate of the step */
     int64_t n_targets;     /* tokens that carry loss */
     int64_t n_real_tokens; /* tokens that are no padding */
     int64_t n_slots;       /* tokens and padding */

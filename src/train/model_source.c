@@ -14,6 +14,7 @@ struct tokenizer *model_source_tokenizer(const char *path, struct error *err)
     if (file_is_folder(path)) {
         return tokenizer_read_folder(path, err);
     }
+    /* The tokenizer copies what it needs, so the file can be closed at once. */
     struct gguf *gguf = gguf_open(path, err);
     if (gguf == NULL) {
         return NULL;

@@ -19,7 +19,7 @@ struct model_source {
     const char *path; /* borrowed */
     struct model_config config;
     struct params *params;
-    struct weights *weights;
+    struct weights *weights;     /* NULL: not asked for */
     struct tokenizer *tokenizer; /* NULL: not asked for */
 };
 

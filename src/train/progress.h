@@ -14,10 +14,10 @@
 #include "base/base.h"
 
 struct progress {
-    FILE *file; /* borrowed */
-    bool is_terminal;
+    FILE *file;        /* borrowed */
+    bool is_terminal;  /* a moving line, else plain ones */
     const char *label; /* borrowed */
-    int64_t total;
+    int64_t total;     /* what `done` counts to */
     int64_t started_ns;
     int64_t shown_ns; /* last time something was written */
     bool has_line;    /* a line without newline stands on the terminal */

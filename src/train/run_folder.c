@@ -84,7 +84,8 @@ bool run_folder_check(const struct settings *settings, bool overwrites,
     return check_inputs(settings, err);
 }
 
-/* Opens folder/name for appending lines. */
+/* Opens folder/name for appending lines. A line is written as soon as it is complete,
+ * so that `tail -f` and a crash see whole ones. */
 static FILE *open_lines(const char *folder, const char *name, struct error *err)
 {
     char *path = file_join(folder, name);
@@ -119,6 +120,7 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
     if (!run_folder_check(settings, overwrites, err)) {
         return false;
     }
+    /* What is not a run was refused above, or is empty and can stay. */
     if (file_exists(settings->run) && is_run(settings->run) &&
         !file_remove_tree(settings->run, err)) {
         return false;

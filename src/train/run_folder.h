@@ -12,7 +12,7 @@ struct error;
 struct settings;
 
 struct run_folder {
-    char *path;
+    char *path;    /* owned copy */
     FILE *log;     /* every line of the log from now on goes there too */
     FILE *metrics; /* one JSON object per step */
 };

@@ -13,7 +13,11 @@
 #include "base/error.h"
 #include "train/settings_table.h"
 
-/* A row of settings.def; fields that its kind does not have are zero. */
+/*
+ * A row of settings.def; fields that its kind does not have are zero. Each macro takes
+ * a row's columns by the names in settings.def; the field gives only its offset, and
+ * the kind its type.
+ */
 static const struct setting table[] = {
 #define AT(field) offsetof(struct settings, field)
 #define STRING(key_, field, default_, unit_, help_) \
@@ -110,6 +114,7 @@ static void *field_of(struct settings *settings, const struct setting *setting)
 /* Default strings are literals; only what is assigned lives in the arena. */
 void settings_init(struct settings *settings)
 {
+    /* Everything else is in the table, so a field that it leaves out is zero. */
     *settings = (struct settings){.arena = arena_create()};
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
         void *field = field_of(settings, &table[i]);
@@ -144,7 +149,8 @@ void settings_deinit(struct settings *settings)
 
 /* ---- values from text ---- */
 
-/* The index of `text` in "a | b | c", or -1. */
+/* The index of `text` in "a | b | c", or -1. Choices are separated by " | ", as they
+ * are shown. */
 static int choice_index(const char *choices, const char *text)
 {
     int index = 0;
@@ -230,6 +236,7 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
         *(const char **)field = arena_strdup(settings->arena, text);
         return true;
     case SETTING_CHOICE: {
+        /* The order of the choices is that of the enum: settings.def says so. */
         const int index = choice_index(setting->choices, text);
         if (index < 0) {
             return error_set(err, ERROR_USAGE, "%s: %s: expected %s, got '%s'", where,
@@ -271,7 +278,8 @@ void settings_assign_list(struct settings *settings, const struct setting *setti
         (struct string_list){.items = copy, .n = (int64_t)n};
 }
 
-/* "train.optimizer.lr" -> "LATHE_TRAIN_OPTIMIZER_LR" */
+/* "train.optimizer.lr" -> "LATHE_TRAIN_OPTIMIZER_LR" Both `.` and the underscores of a
+ * key become underscores; no two keys of the table collide by that. */
 static void environment_name(const char *key, struct str *name)
 {
     str_clear(name);
@@ -281,7 +289,8 @@ static void environment_name(const char *key, struct str *name)
     }
 }
 
-/* One value given as YAML text, for a key of the table. */
+/* One value given as YAML text, for a key of the table. The key may be dotted, so one
+ * line is a whole run file. */
 static bool set_from_yaml(struct settings *settings, const char *key, const char *value,
                           const char *where, struct error *err)
 {
@@ -319,6 +328,7 @@ bool settings_set(struct settings *settings, const char *assignment, struct erro
     if (equals == NULL || equals == assignment) {
         return error_set(err, ERROR_USAGE, "--set %s: expected key=value", assignment);
     }
+    /* Zeroed, so the copy ends with a NUL. */
     char *key = arena_alloc(settings->arena, (size_t)(equals - assignment) + 1);
     memcpy(key, assignment, (size_t)(equals - assignment));
     if (settings_find(key) == NULL) {
@@ -330,6 +340,7 @@ bool settings_set(struct settings *settings, const char *assignment, struct erro
 /* A section is worth a message of its own: its name is right, the place is not. */
 bool settings_unknown_key(const char *where, const char *key, struct error *err)
 {
+    /* For str_nearest, which wants a plain list. */
     const char *keys[ARRAY_LENGTH(table)];
     for (size_t i = 0; i < ARRAY_LENGTH(table); i++) {
         keys[i] = table[i].key;

@@ -113,7 +113,8 @@ static void print_value(const struct setting *setting, const void *field,
     UNREACHABLE();
 }
 
-/* Length of what two keys share up to and including a dot. */
+/* Length of what two keys share up to and including a dot. "train.schedule.kind" and
+ * "train.schedule.final_lr" share "train.schedule.". */
 static size_t shared_sections(const char *a, const char *b)
 {
     size_t shared = 0;
@@ -137,9 +138,11 @@ void settings_print_yaml(const struct settings *settings, struct str *out)
         /* Open the sections that the key before was not in. */
         size_t at = shared_sections(before, key);
         int depth = 0;
+        /* So deep are the sections that stay open. */
         for (size_t c = 0; c < at; c++) {
             depth += key[c] == '.';
         }
+        /* One line for each section that begins here. */
         for (const char *dot; (dot = strchr(key + at, '.')) != NULL; depth++) {
             str_printf(out, "%*s%.*s:\n", 2 * depth, "", (int)(dot - key - (long)at),
                        key + at);

@@ -18,15 +18,15 @@ enum setting_kind {
 struct setting {
     const char *key; /* "train.optimizer.lr" */
     enum setting_kind kind;
-    size_t offset;    /* of the field in struct settings */
-    const char *text; /* default of STRING */
-    int64_t integer;  /* default of INTEGER, CHOICE, SWITCH */
-    int64_t min_integer, max_integer;
-    double number; /* default of NUMBER */
-    double min_number, max_number;
-    const char *choices; /* "a | b" */
-    const char *unit;
-    const char *help;
+    size_t offset;                    /* of the field in struct settings */
+    const char *text;                 /* default of STRING */
+    int64_t integer;                  /* default of INTEGER, CHOICE, SWITCH */
+    int64_t min_integer, max_integer; /* both allowed */
+    double number;                    /* default of NUMBER */
+    double min_number, max_number;    /* both allowed */
+    const char *choices;              /* "a | b" */
+    const char *unit;                 /* "tokens", "" where there is none */
+    const char *help;                 /* one sentence, for terminal and docs */
 };
 
 const struct setting *settings_table(size_t *n);

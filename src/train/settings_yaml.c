@@ -17,12 +17,12 @@ enum { MAX_DEPTH = 8, MAX_FILE_BYTES = 1 << 20, MAX_ITEMS = 10000 };
 
 /* The parser, the event it is at, and what was found so far. */
 struct walk {
-    struct settings *settings;
+    struct settings *settings; /* being filled; its arena takes all texts */
     yaml_parser_t parser;
-    yaml_event_t event;
-    bool has_event;   /* `event` has to be deleted */
-    const char *file; /* name for messages */
-    bool *is_set;     /* by row of the table */
+    yaml_event_t event; /* the current one */
+    bool has_event;     /* `event` has to be deleted */
+    const char *file;   /* name for messages */
+    bool *is_set;       /* by row of the table */
     struct error *err;
 };
 
@@ -108,6 +108,7 @@ static bool read_value(struct walk *walk, const struct setting *setting)
 {
     const char *where = place(walk);
     size_t n = 0;
+    /* The table is one array, so the difference is the row's number. */
     const size_t row = (size_t)(setting - settings_table(&n));
     if (walk->is_set[row]) {
         return error_set(walk->err, ERROR_USAGE, "%s: %s is given twice", where,
@@ -182,6 +183,7 @@ static bool read_mapping(struct walk *walk, const char *prefix, int depth)
 /* Stream start, one document that is a mapping (or nothing), stream end. */
 static bool read_stream(struct walk *walk)
 {
+    /* Stream start and document start; an empty file has no document. */
     if (!next(walk) || !next(walk)) {
         return false;
     }

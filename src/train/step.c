@@ -15,8 +15,8 @@
 
 /* A compiled graph with its arguments and outputs in the graph's order. */
 struct bound {
-    struct program *program;
-    struct buffer **arguments;
+    struct program *program;   /* owned */
+    struct buffer **arguments; /* borrowed from the step's state */
     struct buffer **outputs;
 };
 
@@ -25,7 +25,7 @@ struct pass {
     struct bound bound;
     struct buffer *ids, *position, *first_key, *loss_rows, *targets, *weight, *ple_rows;
     struct buffer *loss_sum, *token_loss; /* outputs; token_loss of evaluation only */
-    int64_t C;
+    int64_t C;                            /* entries of loss_rows */
 };
 
 struct named_buffer {
@@ -36,18 +36,19 @@ struct named_buffer {
 struct step {
     struct engine *engine;
     struct step_options options;
-    struct step_source source;
+    struct step_source source;  /* where parameters come from */
     struct pass grad;           /* empty unless options.trains */
     struct pass evaluate;       /* empty unless options.evaluates */
     struct bound update;        /* empty unless options.trains */
     struct named_buffer *state; /* parameters, accumulators, moments, update's inputs */
     size_t n_state, state_capacity;
     struct buffer **parameters; /* [params->n]; NULL: stays in its file */
+    /* inputs, set before a run */
     struct buffer *keep, *hyper, *inverse, *clip, *update_loss_sum;
-    struct buffer *grad_norm, *applied;
+    struct buffer *grad_norm, *applied; /* outputs of the update */
     float *ple_staging; /* [B, T, L*P] rows of a frozen per-layer table, or NULL */
     bool has_gradients; /* sums hold something since the last update */
-    int64_t n_updates;
+    int64_t n_updates;  /* that were applied */
 };
 
 /* ---- buffers by name ---- */
@@ -113,6 +114,7 @@ static bool bind(struct step *step, struct graph *owned_graph, const char *prefi
         const struct graph_output *output = &graph->outputs[i];
         char full[400];
         if (output->donor != NULL) {
+            /* In the donor's memory: the state's buffer is both argument and output. */
             snprintf(full, sizeof(full), "%s", output->donor->node->name);
         } else {
             snprintf(full, sizeof(full), "%sout:%s", prefix, output->name);
@@ -194,6 +196,8 @@ static bool create_evaluation(struct step *step, struct error *err)
 {
     const struct mesh mesh = mesh_single();
     struct step_shape shape = step->options.shape;
+    /* Only the number of targets differs: rows and their length are those of
+     * training. */
     if (step->options.evaluate_C > 0) {
         shape.C = step->options.evaluate_C;
     }
@@ -341,6 +345,7 @@ static bool look_up_ple(struct step *step, const struct batch *batch, struct err
     const int64_t n_rows = params->info[param].dim[0];
     for (int64_t i = 0; i < (int64_t)batch->rows * batch->row_tokens; i++) {
         float *target = step->ple_staging + i * row;
+        /* The table may have fewer rows than the vocabulary: such tokens have none. */
         if (batch->ids[i] >= n_rows) {
             memset(target, 0, (size_t)row * sizeof(float));
         } else if (!step->source.read(step->source.context, param, batch->ids[i], 1,
@@ -390,6 +395,7 @@ bool step_accumulate(struct step *step, const struct batch *batch, double *loss_
                      struct error *err)
 {
     ASSERT(step->options.trains);
+    /* The engine's bool is one byte, 0 or 1. */
     const unsigned char keep = step->has_gradients;
     if (!upload_batch(step, &step->grad, batch, err) ||
         !upload_if(step->keep, &keep, err) || !execute(&step->grad.bound, err) ||

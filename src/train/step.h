@@ -33,7 +33,7 @@ struct step_options {
 /* Reads rows of a parameter for step_load and, for a frozen per-layer table, for each
  * batch; must stay valid as long as the step. */
 struct step_source {
-    weights_read_fn read;
+    weights_read_fn read; /* gives rows of any parameter */
     void *context;
 };
 

@@ -43,6 +43,7 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
                                           .is_trainable = shape->is_trainable};
     struct gemma_forward forward =
         gemma_build_forward(graph, shape->config, shape->params, &inputs, &options);
+    /* [B, T, D] as rows [B * T, D]: loss_rows number them. */
     const int64_t rows[] = {shape->B * shape->T, shape->config->D};
     struct value *hidden = build_reshape(graph, forward.hidden, type_shape(2, rows));
     struct node *head =
@@ -84,6 +85,7 @@ static int add_gradients(struct graph *graph, const struct step_shape *shape,
         mem_alloc_array((size_t)graph->n_arguments, sizeof(*gradients));
     const int n_wrt = find_trained(graph, shape, wrt);
     struct value *loss = graph->outputs[graph_find_output(graph, "loss_sum")].value;
+    /* The seed that the loss head's rule asks for. */
     struct value *one = build_constant(graph, loss->type, 1.0);
     const struct grad_options options = {.keeps_partial = false};
     grad_build(graph, 1, &loss, &one, n_wrt, wrt, &options, gradients);
@@ -133,12 +135,11 @@ struct graph *step_graphs_evaluate(const struct mesh *mesh,
 /* One trained tensor of the update. */
 struct trained {
     const char *name;
-    struct value *p, *g, *m, *v;
+    struct value *p, *g, *m, *v; /* parameter, gradient sum, moments */
 };
 
-/*
- * Arguments of the update for output `index` of the grad graph; false: not a gradient.
- */
+/* Arguments of the update for output `index` of the grad graph; false: not a gradient.
+ * Parameter, sum and moments have one type: they are updated element by element. */
 static bool add_trained(struct graph *graph, const struct graph *grad, int index,
                         struct trained *trained)
 {
@@ -177,6 +178,7 @@ static struct value *gradient_scale(struct graph *graph, struct value *inverse,
 {
     struct value *one = build_scalar(graph, DTYPE_F64, 1.0);
     struct value *zero = build_scalar(graph, DTYPE_F64, 0.0);
+    /* A NaN norm exceeds nothing, so the factor stays 1; the step is skipped anyway. */
     struct value *clips = build_compare(graph, COMPARE_GT, clip, zero);
     struct value *exceeds = build_compare(graph, COMPARE_GT, norm, clip);
     struct value *factor = build_select(
@@ -208,6 +210,7 @@ struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *gr
 
     struct value *norm =
         build_mul(graph, build_sqrt(graph, total_squares(graph, trained, n)), inverse);
+    /* Both finite; of a select and an `and` the graph has the first. */
     struct value *applied = build_select(graph, build_is_finite(graph, loss_sum),
                                          build_is_finite(graph, norm),
                                          build_scalar(graph, DTYPE_BOOL, 0.0));

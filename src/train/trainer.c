@@ -26,14 +26,14 @@ struct trainer {
     struct job job;
     struct run_folder folder;
     struct step *step;
-    struct loader *loader;
+    struct loader *loader; /* training rows, in the order of the run */
     struct schedule schedule;
     struct progress progress;
     struct str line;          /* scratch */
     int64_t step_number;      /* of the last step, from 1 */
     int64_t n_skipped_in_row; /* steps without update, the last ones */
-    int64_t n_skipped;
-    int64_t epoch; /* that the last step belonged to, from 0 */
+    int64_t n_skipped;        /* in the whole run */
+    int64_t epoch;            /* that the last step belonged to, from 0 */
 
     /* Sums over the epoch so far. */
     int64_t epoch_started_ns;
@@ -135,7 +135,7 @@ static bool evaluate(struct trainer *trainer, double *loss, struct error *err)
 /* Rows of the data that a step has read, for messages. */
 struct step_rows {
     int64_t rows[MAX_NAMED_ROWS];
-    int64_t n;
+    int64_t n; /* rows in all, also those not kept */
 };
 
 /* Counts all, keeps the first few. */
@@ -148,11 +148,17 @@ static void note_rows(struct step_rows *seen, const struct batch *batch)
     }
 }
 
-/* All micro-batches of the next step into the sums; false at the end too (*is_end). */
+/*
+ * All micro-batches of the next step into the sums; false at the end too (*is_end).
+ * Waiting and computing are timed apart: which of the two limits the run is the first
+ * question about its speed.
+ */
 static bool accumulate(struct trainer *trainer, struct metrics *metrics,
                        struct step_hyper *hyper, struct step_rows *seen, bool *is_end,
                        struct error *err)
 {
+    /* Every batch says of how many its step consists; before the first one is there,
+     * one. */
     for (int32_t micro = 0, n_micro = 1; micro < n_micro; micro++) {
         const int64_t waiting_from = clock_now_ns();
         const struct batch *batch = loader_next(trainer->loader);
@@ -272,13 +278,15 @@ static void end_epoch(struct trainer *trainer)
     trainer->epoch_real_tokens = 0;
 }
 
-/* Whether this step closes its epoch. */
+/* Whether this step closes its epoch. The fraction is a quotient of row counts: it may
+ * miss the whole number by a rounding. */
 static bool is_epoch_end(const struct trainer *trainer, const struct metrics *metrics)
 {
     return metrics->epoch >= (double)(trainer->epoch + 1) - 1e-9;
 }
 
-/* One optimizer step with what belongs to it. */
+/* One optimizer step with what belongs to it. Times and counts of the step are complete
+ * before it is evaluated, so that evaluation is in none of them. */
 static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
 {
     const struct settings *settings = trainer->job.settings;
@@ -296,6 +304,7 @@ static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
     if (!update(trainer, &metrics, &hyper, &seen, err)) {
         return false;
     }
+    /* A step counts from here on, skipped or not. */
     trainer->step_number = metrics.step;
     metrics.step_ms = clock_since_ms(from);
     metrics.memory_bytes = mem_resident_bytes();
@@ -303,6 +312,7 @@ static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
         trainer->first_loss = metrics.loss;
     }
     trainer->last_loss = metrics.loss;
+    /* A loss that is not finite would spoil the sums of the whole epoch. */
     if (!metrics.is_skipped) {
         trainer->epoch_loss_sum += hyper.loss_sum;
         trainer->epoch_weight_sum += hyper.weight_sum;

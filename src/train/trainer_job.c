@@ -92,6 +92,7 @@ static bool choose_trained(struct job *job, struct error *err)
     const struct string_list *freeze = &job->settings->train.freeze;
     job->is_trainable = mem_alloc_array((size_t)params->n, sizeof(bool));
     for (int64_t k = 0; k < freeze->n; k++) {
+        /* A pattern that freezes nothing is probably misspelled. */
         bool fits = false;
         for (int i = 0; i < params->n && !fits; i++) {
             fits = str_matches(freeze->items[k], params->info[i].name);
@@ -178,6 +179,7 @@ static void measure(struct job *job)
         &job->train, &loading, settings->train.epochs, settings->train.steps);
     job->n_epochs = settings->train.epochs;
     job->n_steps = summary.n_steps;
+    /* With epochs and steps given, whichever ends first. */
     if (settings->train.steps > 0 && settings->train.steps < job->n_steps) {
         job->n_steps = settings->train.steps;
     }
@@ -195,6 +197,8 @@ static size_t state_bytes(const struct job *job)
     for (int i = 0; i < job->source.params->n; i++) {
         const struct param_info *info = &job->source.params->info[i];
         const bool stays_in_file = info->role == PARAM_PLE_TABLE && job->has_ple_rows;
+        /* Parameter, gradient sum and two moments; what is frozen has the parameter
+         * alone. */
         const size_t copies = job->is_trainable[i] ? 4 : stays_in_file ? 0 : 1;
         elements += copies * (size_t)info->n_elements;
     }
@@ -243,11 +247,14 @@ static bool choose_memory(struct job *job, struct error *err)
                                  : settings->train.micro_rows;
     const int32_t first = (int32_t)base_min(most, job->batch_rows);
     const int recompute = settings->train.recompute;
+    /* First without recomputation, then with it, as far as the settings allow
+     * either. */
     for (int pass = 0; pass < 2; pass++) {
         if ((pass == 0 && recompute == RECOMPUTE_LAYER) ||
             (pass == 1 && recompute == RECOMPUTE_NONE)) {
             continue;
         }
+        /* Halving finds a size that fits in few plans, at most twice too small. */
         for (int32_t rows = first; rows >= 1; rows = is_open ? rows / 2 : 0) {
             if (fits(job, rows, pass == 1)) {
                 return true;

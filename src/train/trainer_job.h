@@ -13,11 +13,11 @@
 #include "train/trainer.h"
 
 struct job {
-    const struct settings *settings;
+    const struct settings *settings; /* borrowed */
     const struct trainer_options *options;
-    struct model_source source;
-    struct records train, eval;
-    bool has_eval; /* `eval` has been read */
+    struct model_source source; /* open until the job is closed */
+    struct records train, eval; /* token ids of all rows */
+    bool has_eval;              /* `eval` has been read */
     struct engine *engine;
     bool *is_trainable;      /* [params->n] */
     bool has_ple_rows;       /* the per-layer table is frozen and stays in its file */
