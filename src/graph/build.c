@@ -251,6 +251,7 @@ struct value *build_matmul_into(struct graph *graph, struct value *a, struct val
  */
 struct value *build_linear(struct graph *graph, struct value *x, struct value *weight)
 {
+    /* x [..., K] */
     const struct shape *shape = &x->type.shape;
     const int last = shape->rank - 1;
     ASSERT(shape->rank >= 1);
@@ -262,10 +263,12 @@ struct value *build_linear(struct graph *graph, struct value *x, struct value *w
         type_shape(2, (int64_t[]){type_elements(&x->type) / K, K});
     struct placement rows_placement = x->type.placement;
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        /* A split of columns stays one of columns (1), any other is one of rows (0). */
         if (rows_placement.axis[axis].kind == PLACE_SPLIT) {
             rows_placement.axis[axis].dim = rows_placement.axis[axis].dim == last;
         }
     }
+    /* [R, K], then [R, N] */
     struct value *rows = build_reshape_placed(graph, x, rows_shape, rows_placement);
     struct value *y = build_matmul(graph, rows, weight, false, true, x->type.dtype);
 
@@ -273,6 +276,7 @@ struct value *build_linear(struct graph *graph, struct value *x, struct value *w
     result_shape.dim[last] = y->type.shape.dim[1];
     struct placement placement = y->type.placement;
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        /* The other way: rows go back to the dimension they came from. */
         if (placement.axis[axis].kind == PLACE_SPLIT) {
             placement.axis[axis].dim =
                 placement.axis[axis].dim == 1 ? last : x->type.placement.axis[axis].dim;

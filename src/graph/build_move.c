@@ -154,6 +154,7 @@ struct node *build_repeat(struct graph *graph, int n_iterations,
     struct value *const *const groups[] = {carries, stacked, invariants};
     const int counts[] = {n_carries, n_stacked, n_invariants};
     const int n_inputs = n_carries + n_stacked + n_invariants;
+    /* One more than needed: a loop may have no operands. */
     struct value **inputs =
         arena_alloc_array(graph->arena, (size_t)n_inputs + 1, sizeof(struct value *));
     int next = 0;

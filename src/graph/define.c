@@ -80,11 +80,14 @@ static void define_gradient(enum op op, struct define *define)
     };
     define_op(forward, &inner);
 
+    /* The cotangent of output 0. */
     struct value *const seed = define->inputs[define->n_inputs - 1];
     const struct grad_options options = {.keeps_partial = true};
     grad_build(graph, 1, outputs, &seed, define->n_outputs, inputs, &options,
                define->outputs);
     for (int i = 0; i < define->n_outputs; i++) {
+        /* The definition does not depend on it: the gradient is zero, but the op has
+         * the output. */
         if (define->outputs[i] == NULL) {
             define->outputs[i] = build_constant(graph, inputs[i]->type, 0.0);
         }

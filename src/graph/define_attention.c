@@ -161,6 +161,7 @@ struct value *define_attention_scores(struct graph *graph,
     const int64_t n = k->type.shape.dim[2];
     const int64_t dims[5] = {layout->B, layout->G, layout->R, layout->T, n};
     const int mask_axes[3] = {0, 3, 4};
+    /* [B, G, R * T, n] */
     struct value *s = build_matmul(graph, q, k, false, true, layout->math);
     s = build_reshape_placed(
         graph, build_scale(graph, s, scale), type_shape(5, dims),
@@ -213,6 +214,7 @@ void define_attention(struct define *define)
     struct graph *graph = define->graph;
     const struct define_attention_layout layout = define_attention_layout_of(define);
     const int last = 4, row_axes[4] = {0, 1, 2, 3};
+    /* q [B, G, R * T, K]; k, v [B, G, T, K] */
     struct value *q = define_attention_rows(graph, &layout, define->inputs[0]);
     struct value *k = define_attention_keys(graph, define->inputs[1]);
     struct value *v = define_attention_keys(graph, define->inputs[2]);
@@ -227,10 +229,12 @@ void define_attention(struct define *define)
         build_stop_gradient(graph, build_reduce_max(graph, s, 1, &last));
     struct value *e =
         build_exp(graph, build_sub(graph, s, define_spread(graph, top, s, row_axes)));
+    /* Hidden scores of a row that sees nothing are its largest: exp gives 1 there. */
     e = build_select(graph, mask, e, build_scalar(graph, layout.math, 0.0));
     struct value *sum;
     define->outputs[1] = define_attention_lse(
         graph, &layout, top, build_reduce_sum(graph, e, 1, &last), &sum);
+    /* [B, G, R, T, T]; rows that see nothing divide 0 by 1. */
     struct value *p = build_div(graph, e, define_spread(graph, sum, e, row_axes));
     p = define_cast(graph, define_attention_flat(graph, &layout, p), layout.dtype);
     define->outputs[0] = define_attention_heads(

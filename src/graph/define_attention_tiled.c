@@ -99,6 +99,8 @@ static struct graph *forward_body(const struct define_attention_layout *layout,
     struct value *s =
         define_attention_scores(body, layout, b.q, b.k, b.low, b.start, b.scale, &mask);
     struct value *new_top = build_max(body, top, build_reduce_max(body, s, 1, &last));
+    /* exp(m - m') [B, G, R, T]. Before any visible key l and a are 0, whatever it
+     * is. */
     struct value *shrink = build_exp(body, build_sub(body, top, new_top));
     struct value *e =
         build_exp(body, build_sub(body, s, define_spread(body, new_top, s, row_axes)));
@@ -108,6 +110,7 @@ static struct graph *forward_body(const struct define_attention_layout *layout,
 
     struct value *p =
         define_cast(body, define_attention_flat(body, layout, e), layout->dtype);
+    /* [B, G, R * T, K] */
     struct value *added = build_matmul(body, p, b.v, false, false, layout->math);
     acc = build_mul(body, acc, spread_rows(body, layout, shrink, acc));
     graph_add_output(body, "top", new_top, NULL);
@@ -150,6 +153,7 @@ void define_attention_tiled(struct define *define)
     struct graph *graph = define->graph;
     const struct define_attention_layout layout = define_attention_layout_of(define);
     const double scale = define->attributes->value;
+    /* m, l and a, before any key. */
     struct value *carries[3] = {
         start_rows(graph, &layout, DEFINE_ATTENTION_HIDDEN_SCORE),
         start_rows(graph, &layout, 0.0),
@@ -196,8 +200,10 @@ static struct graph *backward_body(const struct define_attention_layout *layout,
         build_exp(body, build_sub(body, s, define_spread(body, lse, s, row_axes)));
     p = build_select(body, mask, p, build_scalar(body, layout->math, 0.0));
     p = define_attention_flat(body, layout, p); /* [B, G, R * T, n] */
+    /* [B, G, n, K]: the sum over the R query heads of a group is in the product. */
     struct value *dv = build_matmul(body, define_cast(body, p, layout->dtype), dout,
                                     true, false, layout->dtype);
+    /* [B, G, R * T, n] */
     struct value *dp = build_matmul(body, dout, b.v, false, true, layout->math);
     struct value *ds = build_sub(body, dp, spread_rows(body, layout, delta, dp));
     ds = build_scale(body, build_mul(body, ds, p), b.scale);
@@ -235,6 +241,7 @@ static struct value *join_blocks(struct graph *graph,
                              blocks->type.shape.dim[0] * blocks->type.shape.dim[3],
                              layout->K};
     struct value *x = build_transpose(graph, blocks, order);
+    /* [B, G, n * keys, K] */
     x = build_reshape(graph, x, type_shape(4, dims));
     if (dims[2] > layout->T) {
         x = build_slice_axis(graph, x, 2, 0, layout->T);

@@ -140,6 +140,7 @@ static void define_whole(struct define *define, struct value *h, struct value *w
     struct value *table = define->inputs[TABLE];
     const double cap = define->attributes->value;
     struct value *z = logits(graph, h, table, cap); /* [C, V] */
+    /* [C], like sum and lse. */
     struct value *top = build_reduce_max(graph, z, 1, &vocabulary_axis);
     top = combine(graph, top, z, REDUCE_MAX);
     struct value *sum =
@@ -175,6 +176,7 @@ static int64_t n_parts_of(const struct value *table, int64_t C)
         }
     }
     const int64_t V = table->type.shape.dim[0];
+    /* The fewest parts that are equal and small enough. */
     for (int64_t n = 2; n < V; n++) {
         if (V % n == 0 && V / n * C <= PART_ELEMENTS) {
             return n;
@@ -282,6 +284,7 @@ static void define_part_gradients(struct define *define, int64_t n_parts,
     const struct node *loop = build_repeat(graph, (int)n_parts, body, &carry, 1, &parts,
                                            1, invariants, 4, "gradients");
     define_hidden_gradient(define, define_cast(graph, loop->outputs[0], h->type.dtype));
+    /* [n, v, D] -> [V, D] */
     struct value *d_table =
         build_reshape(graph, loop->outputs[1], define->inputs[TABLE]->type.shape);
     if (define->n_inputs > ACC) {
@@ -303,6 +306,7 @@ static void define_in_parts(struct define *define, int64_t n_parts, struct value
     struct value *table = define->inputs[TABLE];
     const int64_t dims[3] = {n_parts, table->type.shape.dim[0] / n_parts,
                              table->type.shape.dim[1]};
+    /* [n, v, D] */
     struct value *parts = build_reshape(graph, table, type_shape(3, dims));
     struct value *carries[3] = {
         build_constant(graph, weight->type, -1e30), /* below all logits */

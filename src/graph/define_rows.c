@@ -18,6 +18,7 @@ void define_rms_norm(struct define *define)
     const int last = x->type.shape.rank - 1;
     ASSERT(last >= 0);
 
+    /* [...], as mean and r. */
     struct value *sum = build_reduce_sum(graph, build_mul(graph, x, x), 1, &last);
     struct value *mean = build_scale(graph, sum, 1.0 / (double)x->type.shape.dim[last]);
     struct value *r =
@@ -83,6 +84,7 @@ void define_rope(struct define *define)
     const int64_t pairs = define->attributes->pairs;
     ASSERT(1 <= pairs && pairs <= half && x->type.shape.dim[3] == 2 * half);
 
+    /* a and b [B, T, H, P]: first and second element of each pair. */
     struct value *a = build_slice_axis(graph, x, 3, 0, pairs);
     struct value *b = build_slice_axis(graph, x, 3, half, half + pairs);
     struct value *angle = rope_angles(graph, define, a);
@@ -90,6 +92,8 @@ void define_rope(struct define *define)
     struct value *cosine = define_spread(graph, build_cos(graph, angle), a, axes);
     struct value *sine = define_spread(graph, build_sin(graph, angle), a, axes);
 
+    /* Along K: turned first halves, what stays of them, turned second halves, what
+     * stays. */
     struct value *parts[4];
     int n = 0;
     parts[n++] =

@@ -115,6 +115,7 @@ static struct value *merge(struct graph *graph, struct contribution *list)
     struct value *sum = NULL;
     while (list != NULL) {
         struct value *group = define_cast(graph, list->value, dtype);
+        /* One group: what is placed like the first that is left. */
         const struct placement placement = group->type.placement;
         list = list->next;
         struct contribution **at = &list;
@@ -188,6 +189,7 @@ static void visit(const struct walk *walk, const struct node *node)
     }
     graph->block = node->block;
     const char *outer = graph->scope;
+    /* The node's name is whole, with its own scope. */
     graph->scope = "";
     graph_push_scope(graph, node->name);
     for (int i = 0; i < node->n_outputs; i++) {

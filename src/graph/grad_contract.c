@@ -80,6 +80,7 @@ void grad_reduce_max(struct grad_rule *rule)
 {
     struct graph *graph = rule->graph;
     struct value *x = rule->node->inputs[0];
+    /* The largest element at every place that was compared. */
     struct value *top = spread_back(rule, rule->node->outputs[0]);
     struct value *is_top =
         build_cast(graph, build_compare(graph, COMPARE_EQ, x, top), x->type.dtype);

@@ -51,6 +51,7 @@ void grad_broadcast(struct grad_rule *rule)
     if (n_summed > 0) {
         g = build_reduce_sum(graph, g, n_summed, summed);
     }
+    /* A reduction takes stretched dimensions away, x has them with length 1. */
     if (g->type.shape.rank != x->type.shape.rank) {
         g = build_reshape_placed(graph, g, x->type.shape, grad_placement(x, g));
     }
@@ -141,6 +142,7 @@ static struct value *scatter_back(struct grad_rule *rule, struct value *ids,
                 placement_with(placement, (enum mesh_axis)axis, PLACE_PARTIAL, 0);
         }
     }
+    /* In f32 where a weight takes it: many small rows add up in one place. */
     const enum dtype dtype = grad_cotangent_dtype(table);
     struct value *zeros = grad_zeros(graph, dtype, table->type.shape, placement);
     return build_scatter_add_rows(graph, zeros, ids, define_cast(graph, rows, dtype),

@@ -49,6 +49,7 @@ bool graph_node_is_argument(const struct node *node)
 /* Room for one more; returns the (perhaps moved) list. */
 static void *reserve_one(void *owned_items, int n, int *capacity, size_t item_bytes)
 {
+    /* Graphs count in int, memory in size_t. */
     size_t new_capacity = (size_t)*capacity;
     void *items = mem_reserve_one(owned_items, (size_t)n, &new_capacity, item_bytes);
     *capacity = (int)new_capacity;
@@ -208,6 +209,7 @@ static struct graph *copy_body(const struct graph *from)
         for (int j = 0; j < node->n_inputs; j++) {
             inputs[j] = map[node->inputs[j]->id];
         }
+        /* Facts that graph_append takes from the graph, not from the node. */
         to->block = node->block;
         to->is_backward = node->is_backward;
         const struct node *copy = graph_append_copy(to, node, inputs);
@@ -231,6 +233,7 @@ static struct graph *copy_body(const struct graph *from)
 struct node *graph_append_copy(struct graph *graph, const struct node *node,
                                struct value *const *inputs)
 {
+    /* One graph owns one body. */
     struct graph *body = node->body == NULL ? NULL : copy_body(node->body);
     const char *outer = graph->scope;
     graph->scope = ""; /* the name is whole already */

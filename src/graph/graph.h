@@ -164,7 +164,9 @@ MUST_USE struct node *graph_try_append(struct graph *graph, enum op op, int n_in
                                        struct graph *owned_body, const char *name,
                                        struct error *err);
 
-/* graph_append for a node that needs no name of its own and no body: its first result. */
+/*
+ * graph_append for a node that needs no name of its own and no body: its first result.
+ */
 struct value *graph_append_value(struct graph *graph, enum op op, int n_inputs,
                                  struct value *const *inputs,
                                  const struct attributes *attributes);

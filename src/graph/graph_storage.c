@@ -6,7 +6,8 @@
 
 #include "base/mem.h"
 
-/* The operand whose memory the value is, or NULL; *offset bytes into it. */
+/* The operand whose memory the value is, or NULL; *offset bytes into it. An overwritten
+ * operand is taken over whole, so its offset is that of the operand itself. */
 static const struct value *parent_of(const struct value *value, bool breaks_alias,
                                      size_t *offset)
 {
@@ -54,6 +55,7 @@ static void index_readers(struct graph_storage *s)
     for (int v = 0; v < graph->n_values; v++) {
         s->reader_start[v + 1] += s->reader_start[v];
     }
+    /* How many readers of a value are in their places. */
     int *filled = mem_alloc_array((size_t)graph->n_values, sizeof(int));
     s->readers = mem_alloc_array((size_t)n, sizeof(struct node *));
     for (int i = 0; i < graph->n_nodes; i++) {

@@ -94,6 +94,8 @@ static bool add_group_edges(struct hazards *h, int root, const struct node *writ
     const struct graph_storage *s = &h->storage;
     const size_t n_before = h->n;
     for (int v = s->first_member[root]; v >= 0; v = s->next_member[v]) {
+        /* What the writer makes, and what is made from that in place, is the new
+         * version. */
         if (graph_storage_is_derived(s, v, writer)) {
             continue;
         }

@@ -97,6 +97,7 @@ static bool product_shape(const struct infer *infer, struct shape *shape,
     const int column = a->rank - 1;
     const bool ta = infer->attributes->transpose_a;
     const bool tb = infer->attributes->transpose_b;
+    /* K of either operand, wherever its flag puts it. */
     const int64_t a_k = a->dim[ta ? row : column];
     const int64_t b_k = b->dim[tb ? column : row];
     if (a_k != b_k) {

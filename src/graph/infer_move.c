@@ -7,7 +7,8 @@
  */
 #include "graph/infer_rule.h"
 
-/* An axis splits dimension `dim` of x. */
+/* An axis splits dimension `dim` of x. Elements along it are dealt out: no rank has
+ * all. */
 static bool is_split(const struct type *x, int dim)
 {
     for (int axis = 0; axis < MESH_N_AXES; axis++) {
@@ -103,6 +104,7 @@ bool infer_broadcast(struct infer *infer, struct error *err)
         const struct place new = attributes->placement.axis[axis];
         bool fits = new.kind == old.kind;
         if (new.kind == PLACE_SPLIT) {
+            /* -2: there is no such dimension. */
             const int source = new.dim < shape->rank ? from[new.dim] : -2;
             const bool is_kept =
                 source >= 0 && x->shape.dim[source] == shape->dim[new.dim];
@@ -178,6 +180,7 @@ bool infer_concat(struct infer *infer, struct error *err)
     shape.dim[axis] = 0;
     for (int i = 0; i < infer->n_inputs; i++) {
         const struct type *part = &infer->inputs[i];
+        /* The first part's shape, but for the length along `axis`. */
         struct shape expected = first->shape;
         expected.dim[axis] = part->shape.rank > axis ? part->shape.dim[axis] : 0;
         if (part->dtype != first->dtype || !type_shape_equal(&part->shape, &expected) ||
@@ -230,6 +233,7 @@ bool infer_dynamic_update_slice(struct infer *infer, struct error *err)
         !infer_scalar_same(infer, 2, DTYPE_I32, "start", err)) {
         return false;
     }
+    /* The type of x, but for the length along `axis`. */
     struct type expected = *x;
     expected.shape.dim[axis] = part->shape.rank > axis ? part->shape.dim[axis] : 0;
     if (!type_equal(part, &expected) || expected.shape.dim[axis] > x->shape.dim[axis]) {

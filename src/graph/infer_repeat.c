@@ -58,6 +58,7 @@ static bool arguments_fit(const struct infer *infer, struct error *err)
         return false;
     }
     for (int i = 0; i < infer->n_inputs; i++) {
+        /* Carries and invariants as they are, stacked operands by their slice. */
         struct type expected = infer->inputs[i];
         const bool is_stacked = i >= attributes->n_carries &&
                                 i < attributes->n_carries + attributes->n_stacked;

@@ -85,6 +85,7 @@ static bool rows_shape(const struct infer *infer, int table, int ids,
                             "rank %d",
                             SHAPE_MAX_RANK);
     }
+    /* The ids' dimensions, then those of a row. */
     *shape = *s;
     for (int i = 1; i < t->rank; i++) {
         shape->dim[shape->rank++] = t->dim[i];

@@ -2,9 +2,9 @@
  * plan - buffers from values, lifetimes from program order, offsets from plan_pack.c.
  *
  * 1. Values in one memory (views, overwritten operands) are one buffer
- *    (graph_storage.c). A buffer that holds an argument or an output is the caller's; an
- *    output with a donor is made in the donor's buffer (rewrite_order has seen to it
- *    that this is safe).
+ *    (graph_storage.c). A buffer that holds an argument or an output is the caller's;
+ *    an output with a donor is made in the donor's buffer (rewrite_order has seen to
+ *    it that this is safe).
  * 2. In place: an elementwise node takes over the buffer of an operand of the same size
  *    which nobody reads later, if it is the arena's.
  * 3. A buffer lives from the node that makes it to the last that reads it; scratch
@@ -134,6 +134,7 @@ static void take_over(struct planning *p, const struct node *node, int position)
 {
     const int id = node->outputs[0]->id;
     struct buffer *result = &p->buffers[id];
+    /* A view has no memory of its own, and an argument's buffer is chosen already. */
     const bool is_mine = p->storage.root[id] == id && result->kind != PLAN_ARGUMENT;
     for (int k = 0; is_mine && k < node->n_inputs; k++) {
         if (!graph_node_may_reuse(node, k)) {
@@ -145,6 +146,8 @@ static void take_over(struct planning *p, const struct node *node, int position)
             operand->bytes != result->bytes || reads_across(p, node, holder)) {
             continue;
         }
+        /* One buffer from now on: it lives as long as both, where the result has to
+         * be. */
         operand->end = result->end;
         operand->kind = result->kind;
         operand->index = result->index;
@@ -157,6 +160,7 @@ static void take_over(struct planning *p, const struct node *node, int position)
 static void collect_items(struct planning *p)
 {
     const struct graph *graph = p->graph;
+    /* At most one item per result, and scratch per node. */
     int capacity = graph->n_nodes;
     for (int i = 0; i < graph->n_nodes; i++) {
         capacity += graph->nodes[i]->n_outputs;

@@ -36,6 +36,7 @@ static size_t find_offset(const struct placed *placed,
         if (!lives_with(item, other)) {
             continue;
         }
+        /* Between free_from and here no buffer lives at the same time. */
         if (other->offset >= free_from + item->bytes) {
             const size_t gap = other->offset - free_from;
             if (!tightest) {
@@ -183,6 +184,7 @@ static void try_all_orders(struct search *s, int n_fixed, size_t size)
         struct plan_pack_item *item = s->order[i];
         s->order[i] = s->order[n_fixed];
         s->order[n_fixed] = item;
+        /* Deeper calls have overwritten the list: it is made again. */
         struct placed placed = {.items = s->placed.items, .n = 0};
         for (int k = 0; k < n_fixed; k++) {
             insert(&placed, s->order[k]);
@@ -190,6 +192,7 @@ static void try_all_orders(struct search *s, int n_fixed, size_t size)
         item->offset = find_offset(&placed, item, false);
         const size_t end = item->offset + item->bytes;
         const size_t reached = end > size ? end : size;
+        /* The size only grows: what is as large as the best is given up. */
         if (reached < s->best) {
             try_all_orders(s, n_fixed + 1, reached);
         }

@@ -25,6 +25,7 @@ struct list {
     bool is_open; /* something is in the braces already */
 };
 
+/* The brace is opened by the first item, so that nodes without attributes have none. */
 static void begin_item(struct list *list)
 {
     str_add(list->out, list->is_open ? ", " : " {");

@@ -77,6 +77,7 @@ static void collect_leaves(struct accumulate *a, const struct value *value,
                            int gradient)
 {
     const struct node *node = value->node;
+    /* A scalar that is spread by the addition is no summand of this shape. */
     if (node->op == OP_ADD && a->uses[value->id] == 1 &&
         type_equal(&node->inputs[0]->type, &value->type) &&
         type_equal(&node->inputs[1]->type, &value->type)) {
@@ -105,8 +106,8 @@ static void collect_leaves(struct accumulate *a, const struct value *value,
     };
 }
 
-/* The order in which walk_node writes them: of one node, those that fold come first, the
- * others follow in the order of its results. */
+/* The order in which walk_node writes them: of one node, those that fold come first,
+ * the others follow in the order of its results. */
 static bool comes_after(const struct leaf *a, const struct leaf *b)
 {
     if (a->position != b->position) {
@@ -186,6 +187,7 @@ static void fold_leaf(struct accumulate *a, struct leaf *leaf)
     const struct node *node = leaf->base->node;
     struct value *start = leaf_start(a, leaf);
     struct value *keep = leaf_keep(a, leaf);
+    /* The loss head has the most: five, accumulator and keep. */
     struct value *inputs[8];
     int n = 0;
     for (int i = 0; i < node->n_inputs; i++) {

@@ -83,6 +83,7 @@ static struct slot slot_row(struct expand *e, struct slot *slot, int i, int n,
                             const struct type *stacked)
 {
     if (slot->n_parts > 0) {
+        /* Parts are row-major, so a row's are side by side. */
         const int per_row = slot->n_parts / n;
         ASSERT(slot->depth >= 1 && per_row * n == slot->n_parts);
         if (slot->depth == 1) {
@@ -131,6 +132,7 @@ static bool expand_parameter(struct expand *e, const struct graph *graph,
            (depth == 0 || n < node->n_names || type->shape.dim[depth] == 1)) {
         n *= type->shape.dim[depth++];
     }
+    /* Nobody takes it apart that far: it stays one parameter. */
     if (depth == 0 || n != node->n_names) {
         return false;
     }
@@ -200,6 +202,7 @@ static void bind_arguments(struct expand *e, struct frame *frame,
         } else if (k < a->n_carries + a->n_stacked) {
             *slot = slot_row(e, from, i, a->n_iterations, &input->type);
         } else {
+            /* Invariants are wanted whole by the body. */
             slot_value(e, from, &input->type);
             *slot = *from;
         }
@@ -243,6 +246,7 @@ static void expand_repeat(struct expand *e, struct frame *frame,
         bind_arguments(e, frame, node, i, carries, uses, inner.slots);
         expand_frame(e, &inner);
         for (int k = 0; k < a->n_carries; k++) {
+            /* What an iteration leaves is what the next one gets. */
             carries[k] = inner.slots[body->outputs[k].value->id];
         }
         for (int r = 0; r < n_results; r++) {

@@ -39,6 +39,7 @@ static void lower_node(struct rewrite *rewrite, const struct node *node, bool is
     struct graph *to = rewrite->to;
     to->block = node->block;
     to->is_backward = node->is_backward;
+    /* Nodes of the definition are called after the node they stand for. */
     const char *outer = graph_push_scope(to, node->name);
     struct define define = {
         .graph = to,
@@ -99,6 +100,7 @@ struct graph *rewrite_lower(const struct graph *graph, rewrite_wants_fn wants,
                             bool is_tiled)
 {
     struct graph *lowered = lower_once(graph, wants, is_tiled);
+    /* Ends: no definition holds the op it defines, not even by way of others. */
     while (has_composites(lowered, wants)) {
         struct graph *next = lower_once(lowered, wants, is_tiled);
         graph_destroy(lowered);

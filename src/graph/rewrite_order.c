@@ -267,6 +267,7 @@ static void emit(struct order *o, const struct node *node)
 
 struct graph *rewrite_order(const struct graph *graph)
 {
+    /* From here on some order exists that keeps all hazards. */
     struct graph *safe = protect(graph);
     const size_t n_ids = (size_t)safe->next_node_id;
     struct order o = {

@@ -66,6 +66,7 @@ static void mark_cloned(struct recompute *r)
     const struct graph *graph = r->rewrite.from;
     for (int i = graph->n_nodes - 1; i >= 0; i--) {
         const struct node *node = graph->nodes[i];
+        /* A clone needs its operands cloned too. */
         const bool reads = node->is_backward || r->is_cloned[node->id];
         for (int k = 0; reads && node->block >= 0 && k < node->n_inputs; k++) {
             if (is_recomputed(r, node->inputs[k], node->block)) {

@@ -65,6 +65,7 @@ static struct value *simplify_cast(struct value *x, const struct type *type)
     if (if_type(x, type) != NULL) {
         return x;
     }
+    /* The wide type holds every number of the narrow one. */
     if (x->node->op == OP_CAST && is_wider(x->type.dtype, type->dtype)) {
         return if_type(x->node->inputs[0], type);
     }
@@ -87,6 +88,7 @@ static struct value *simplify_reshape(struct simplify *s, struct value *x,
         return NULL;
     }
     struct attributes attributes = node->attributes;
+    /* The rule for one reshape may give another placement than two in a row did. */
     attributes.placement = type->placement;
     attributes.has_placement = true;
     return graph_append(s->rewrite.to, OP_RESHAPE, 1, &base, &attributes, NULL,

@@ -33,6 +33,7 @@ struct type type_scalar(enum dtype dtype)
  * 63 bits is an assertion here. */
 int64_t type_shape_elements(const struct shape *shape)
 {
+    /* A scalar has one element. */
     size_t n = 1;
     for (int i = 0; i < shape->rank; i++) {
         ASSERT(shape->dim[i] >= 0);

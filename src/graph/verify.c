@@ -26,7 +26,8 @@ static bool at_node(const struct node *node, struct error *err)
     return error_wrap(err, "node %d (%s, %s)", node->id, op_name(node->op), node->name);
 }
 
-/* Each operand is this very value of this graph, and stands before. */
+/* Each operand is this very value of this graph, and stands before. By address and not
+ * by id: a value of another graph may have the same id. */
 static bool check_operands(const struct state *state, const struct node *node,
                            struct error *err)
 {
@@ -151,6 +152,8 @@ static bool check_maxima(struct state *state, const struct node *node,
     }
     if (node->op == OP_ALL_REDUCE) {
         const unsigned axis = 1u << node->attributes.mesh_axis;
+        /* Maxima go to a maximum, summands to a sum: one without the other is wrong
+         * numbers. */
         const bool is_maximum = (axes & axis) != 0;
         if (is_maximum != (node->attributes.reduce == REDUCE_MAX)) {
             return error_set(err, ERROR_FAILED,
@@ -236,6 +239,7 @@ static bool check_donor(const struct state *state, int index, struct error *err)
 static bool check_parameter(const struct node *node, struct error *err)
 {
     const struct shape *shape = &node->outputs[0]->type.shape;
+    /* Leading dimensions until there are as many slices as names. */
     int64_t n_slices = 1;
     for (int i = 0; i < shape->rank && n_slices < node->n_names; i++) {
         n_slices *= shape->dim[i];

@@ -39,7 +39,9 @@ static bool lies_in(const char *path, const char *folder)
     return is_inside;
 }
 
-/* Training on from runs/a/model into runs/a would remove the model that it starts from. */
+/*
+ * Training on from runs/a/model into runs/a would remove the model that it starts from.
+ */
 static bool check_inputs(const struct settings *settings, struct error *err)
 {
     const struct {

@@ -27,8 +27,11 @@ static unsigned decode_utf8(const char *text, int length)
     return character;
 }
 
-/* Whether a double-quoted scalar gives the character back as it is: YAML refuses control
- * characters and the byte order mark, and folds line breaks, of which it knows five. */
+/*
+ * Whether a double-quoted scalar gives the character back as it is: YAML refuses
+ * control characters and the byte order mark, and folds line breaks, of which it knows
+ * five.
+ */
 static bool is_plain_in_quotes(unsigned character)
 {
     if (character == '"' || character == '\\' || character == 0xFEFF) {
@@ -40,8 +43,8 @@ static bool is_plain_in_quotes(unsigned character)
     return !is_control && !is_line_break && !is_no_character;
 }
 
-/* A double-quoted YAML scalar. A byte that is no UTF-8 is written as the character of its
- * number: nothing else would leave the file readable. */
+/* A double-quoted YAML scalar. A byte that is no UTF-8 is written as the character of
+ * its number: nothing else would leave the file readable. */
 static void print_quoted(const char *text, struct str *out)
 {
     str_add_char(out, '"');
