@@ -148,15 +148,23 @@ fail:
     return false;
 }
 
-/* The log is let go before its file is closed. */
+/*
+ * Lines that could not be written are no reason to stop a run, but somebody will want
+ * to know. The metrics go first, while the log can still say so; the log is let go
+ * before its file is closed.
+ */
 void run_folder_close(struct run_folder *folder)
 {
+    if (folder->metrics != NULL) {
+        const bool lost_lines = ferror(folder->metrics) != 0;
+        if (fclose(folder->metrics) != 0 || lost_lines) {
+            log_warning("%s/metrics.jsonl: not all lines could be written",
+                        folder->path);
+        }
+    }
     if (folder->log != NULL) {
         log_set_file(NULL);
         fclose(folder->log);
-    }
-    if (folder->metrics != NULL) {
-        fclose(folder->metrics);
     }
     mem_free(folder->path);
     *folder = (struct run_folder){0};

@@ -224,6 +224,9 @@ static size_t memory_limit(const struct job *job)
     }
     const long pages = sysconf(_SC_PHYS_PAGES);
     const long page_bytes = sysconf(_SC_PAGESIZE);
+    if (pages <= 0 || page_bytes <= 0) {
+        return SIZE_MAX; /* the system does not say */
+    }
     return (size_t)(MEMORY_SHARE * (double)pages * (double)page_bytes);
 }
 

@@ -136,12 +136,43 @@ static void a_run_that_is_read_is_not_replaced(void **state)
     mem_free(run);
 }
 
+/* A full disk does not stop the run, but the last line of the log tells. */
+static void lost_metrics_are_told(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct run_folder folder;
+    struct error err;
+    char *run = file_join(base, "full");
+    settings_init(&settings);
+    settings.run = run;
+    assert_true(run_folder_create(&folder, &settings, false, &err));
+    fclose(folder.metrics);
+    folder.metrics = fopen("/dev/full", "w");
+    assert_non_null(folder.metrics);
+    fputs("{}\n", folder.metrics);
+    log_set_level(LOG_WARNING);
+    run_folder_close(&folder);
+    log_set_level(LOG_ERROR);
+    char *path = file_join(run, "log.txt");
+    char *log = file_read(path, 1 << 20, NULL, &err);
+    assert_non_null(log);
+    if (strstr(log, "metrics.jsonl: ") == NULL) {
+        fail_msg("the log says '%s'", log);
+    }
+    mem_free(log);
+    mem_free(path);
+    settings_deinit(&settings);
+    mem_free(run);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_run_is_replaced_only_when_told),
         cmocka_unit_test(what_is_no_run_is_never_removed),
         cmocka_unit_test(a_run_that_is_read_is_not_replaced),
+        cmocka_unit_test(lost_metrics_are_told),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
