@@ -208,6 +208,7 @@ static int32_t rank_of_pair(const struct bpe *bpe, const char *piece,
                             const struct bpe_symbol *a, const struct bpe_symbol *b,
                             int32_t *merged)
 {
+    *merged = -1;
     if (bpe->rank_of_id == NULL) {
         const struct merge *merge = merges_find(&bpe->merges, a->id, b->id);
         if (merge == NULL) {
@@ -323,6 +324,8 @@ static size_t merge_short(const struct bpe *bpe, const char *piece,
         n--;
         for (size_t i = best + 1; i < n; i++) {
             symbols[i] = symbols[i + 1];
+        }
+        for (size_t i = best + 1; i + 1 < n; i++) {
             rank[i] = rank[i + 1];
             merged[i] = merged[i + 1];
         }
