@@ -227,3 +227,18 @@ int str_utf8_length(const char *text, size_t length)
     }
     return needed;
 }
+
+/* By comparing: isxdigit and its kin depend on the locale. */
+int str_hex_digit(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    if (c >= 'A' && c <= 'F') {
+        return c - 'A' + 10;
+    }
+    if (c >= 'a' && c <= 'f') {
+        return c - 'a' + 10;
+    }
+    return -1;
+}

@@ -47,4 +47,7 @@ const char *str_format_bytes(char buffer[24], double bytes);
 /* Length of valid UTF-8 at text[0 .. length), 1 to 4, or 0 where it is broken. */
 int str_utf8_length(const char *text, size_t length);
 
+/* Value of a hex digit of either case, or -1. */
+int str_hex_digit(char c);
+
 #endif

@@ -115,17 +115,11 @@ static bool hex4(struct json_scan *scan, uint32_t *value, struct error *err)
     *value = 0;
     for (int i = 0; i < 4; i++) {
         const char c = scan->position < scan->length ? scan->text[scan->position] : 0;
-        uint32_t digit;
-        if (c >= '0' && c <= '9') {
-            digit = (uint32_t)(c - '0');
-        } else if (c >= 'a' && c <= 'f') {
-            digit = (uint32_t)(c - 'a' + 10);
-        } else if (c >= 'A' && c <= 'F') {
-            digit = (uint32_t)(c - 'A' + 10);
-        } else {
+        const int digit = str_hex_digit(c);
+        if (digit < 0) {
             return json_scan_fail(scan, err, "expected four hex digits after \\u");
         }
-        *value = *value * 16 + digit;
+        *value = *value * 16 + (uint32_t)digit;
         scan->position++;
     }
     return true;

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 /* What stands before each text in the block. */
 struct vocabulary_record {
@@ -255,29 +256,14 @@ int32_t vocabulary_find_byte(const struct vocabulary *vocabulary, uint8_t byte)
     return vocabulary_find_model(vocabulary, text, (size_t)length);
 }
 
-/* The value of a hex digit, -1 = it is none. */
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'A' && c <= 'F') {
-        return c - 'A' + 10;
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return -1;
-}
-
 /* Exactly six characters: "<0x", two digits, ">". */
 bool vocabulary_is_byte(const char *text, size_t length, uint8_t *byte)
 {
     if (length != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') {
         return false;
     }
-    const int high = hex_digit(text[3]);
-    const int low = hex_digit(text[4]);
+    const int high = str_hex_digit(text[3]);
+    const int low = str_hex_digit(text[4]);
     if (high < 0 || low < 0) {
         return false;
     }

@@ -167,6 +167,20 @@ static void utf8_lengths(void **state)
     assert_int_equal(str_utf8_length("", 0), 0);
 }
 
+static void hex_digits(void **state)
+{
+    (void)state;
+    static const char digits[] = "0123456789abcdefABCDEF";
+    int n_digits = 0;
+    for (int c = 0; c < 256; c++) {
+        const char *found = c == 0 ? NULL : strchr(digits, c);
+        const int place = found == NULL ? -1 : (int)(found - digits);
+        assert_int_equal(str_hex_digit((char)c), place > 15 ? place - 6 : place);
+        n_digits += place >= 0;
+    }
+    assert_int_equal(n_digits, 22);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -174,6 +188,7 @@ int main(void)
         cmocka_unit_test(patterns),         cmocka_unit_test(hostile_pattern_is_fast),
         cmocka_unit_test(distances),        cmocka_unit_test(nearest_or_none),
         cmocka_unit_test(sizes_for_people), cmocka_unit_test(utf8_lengths),
+        cmocka_unit_test(hex_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
