@@ -44,6 +44,7 @@ bool evaluate_run(struct step *step, const struct records *records,
     if (loader == NULL) {
         return false;
     }
+    /* Losses of single tokens are fetched only where somebody asks for them. */
     float *token_loss = options->visit == NULL
                             ? NULL
                             : mem_alloc_array((size_t)options->C, sizeof(*token_loss));

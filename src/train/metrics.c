@@ -28,6 +28,7 @@ void metrics_print(const struct metrics *metrics, struct str *out)
     str_printf(out, "{\"step\": %lld, ", (long long)metrics->step);
     print_number("epoch", metrics->epoch, 9, out);
     print_number("loss", metrics->loss, 17, out);
+    /* NaN: not evaluated, as most steps; an infinite loss is null. */
     if (!isnan(metrics->eval_loss)) {
         print_number("eval_loss", metrics->eval_loss, 17, out);
     }

@@ -45,6 +45,7 @@ void progress_update(struct progress *progress, int64_t done, const char *text)
     }
     progress->shown_ns = now;
     const double seconds = clock_since_ms(progress->started_ns) / 1000.0;
+    /* By the mean pace so far. */
     const double left =
         done > 0 ? seconds * (double)(progress->total - done) / (double)done : 0.0;
     char left_text[24];

@@ -11,6 +11,7 @@
 static double progress(const struct schedule *schedule, int64_t step)
 {
     const int64_t length = schedule->n_steps - schedule->warmup_steps;
+    /* A warm-up that is longer than the run leaves no part after it. */
     if (length <= 0 || step >= schedule->n_steps) {
         return 1.0;
     }

@@ -33,7 +33,7 @@ enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
 enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_LAYER, RECOMPUTE_AUTO };
 
 struct string_list {
-    const char *const *items;
+    const char *const *items; /* [n], owned by the settings' arena */
     int64_t n;
 };
 
@@ -44,7 +44,7 @@ struct settings {
     int64_t seed;
     int precision; /* enum precision; choices are int so that the table can set them */
     int engine;    /* enum engine_kind */
-    int64_t threads;
+    int64_t threads;      /* 0 = one per processor */
     int64_t memory_limit; /* bytes */
     int init;             /* enum init_kind */
     struct {
@@ -52,20 +52,20 @@ struct settings {
         const char *eval;
         int format; /* enum records_format */
         const char *template_text;
-        const char *response;
-        struct string_list ignore;
-        int end;     /* enum data_end */
-        int loss_on; /* enum data_loss_on */
-        int64_t row_tokens;
-        bool pack;
-        bool shuffle;
+        const char *response;      /* name of the field */
+        struct string_list ignore; /* names of fields */
+        int end;                   /* enum data_end */
+        int loss_on;               /* enum data_loss_on */
+        int64_t row_tokens;        /* length of a row */
+        bool pack;                 /* several examples share a row */
+        bool shuffle;              /* each epoch in an order of its own */
     } data;
     struct {
-        int64_t epochs;
-        int64_t steps;
-        int64_t batch_rows;
-        int64_t batch_rows_per_rank;
-        int64_t micro_rows;
+        int64_t epochs;              /* 0 = only steps count */
+        int64_t steps;               /* 0 = only epochs count */
+        int64_t batch_rows;          /* of an optimizer step, over all ranks */
+        int64_t batch_rows_per_rank; /* the same; at most one of the two is given */
+        int64_t micro_rows;          /* of one pass; 0 = as memory allows */
         struct {
             int name; /* enum optimizer_kind */
             double lr, beta1, beta2, eps, weight_decay;
@@ -73,16 +73,16 @@ struct settings {
         struct {
             int kind; /* enum schedule_kind */
             int64_t warmup_steps;
-            double final_lr;
+            double final_lr; /* at the last step */
         } schedule;
-        double clip_norm;
-        struct string_list freeze;
-        int recompute; /* enum recompute_kind */
+        double clip_norm;          /* 0 = off */
+        struct string_list freeze; /* patterns of tensor names */
+        int recompute;             /* enum recompute_kind */
         int64_t max_skipped;
         bool save_model;
     } train;
     struct {
-        int64_t every_steps;
+        int64_t every_steps; /* 0 = not by steps */
         bool at_epoch_end;
         int64_t max_rows;
     } eval;

@@ -96,6 +96,7 @@ static bool read_list(struct walk *walk, const struct setting *setting)
                       place(walk), setting->key);
             break;
         }
+        /* Texts are copied, because the event goes with the next one. */
         items = mem_reserve_one(items, n, &capacity, sizeof(*items));
         items[n++] = arena_strdup(walk->settings->arena, scalar_text(walk));
     }

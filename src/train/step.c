@@ -227,6 +227,7 @@ struct step *step_create(struct engine *engine, const struct step_options *optio
         step->parameters[i] = find_buffer(step, shape->params->info[i].name);
     }
     if (shape->has_ple_rows) {
+        /* B * T rows of L * P numbers. */
         const size_t elements =
             (size_t)(shape->B * shape->T * shape->config->L * shape->config->P);
         step->ple_staging =
@@ -268,6 +269,8 @@ static bool load_param(struct step *step, int param, struct error *err)
 {
     const struct param_info *info = &step->options.shape.params->info[param];
     struct buffer *buffer = step->parameters[param];
+    /* Where the engine's memory is the host's, the file's rows are converted right into
+     * it. */
     float *host = backend_buffer_host(buffer, 0);
     if (host != NULL) {
         return step->source.read(step->source.context, param, 0, info->dim[0], host,
@@ -428,6 +431,7 @@ bool step_update(struct step *step, const struct step_hyper *hyper,
         (float)(1.0 - pow((double)values[ADAMW_BETA1], count));
     values[ADAMW_BIAS_CORRECTION2] =
         (float)(1.0 - pow((double)values[ADAMW_BETA2], count));
+    /* One division for the whole step: gradients are sums until here. */
     const double inverse = 1.0 / hyper->weight_sum;
     unsigned char applied = 0;
     if (!backend_upload(step->hyper, 0, values, err) ||

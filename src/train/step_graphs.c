@@ -46,6 +46,7 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
     /* [B, T, D] as rows [B * T, D]: loss_rows number them. */
     const int64_t rows[] = {shape->B * shape->T, shape->config->D};
     struct value *hidden = build_reshape(graph, forward.hidden, type_shape(2, rows));
+    /* hidden [B * T, D], table [V, D]: logits exist only inside of the head. */
     struct node *head =
         build_loss_head(graph, hidden, forward.table, loss_rows, targets, weight,
                         shape->config->final_softcap, with_gradient, NULL, NULL);
@@ -66,6 +67,7 @@ static int find_trained(const struct graph *graph, const struct step_shape *shap
         if (node->op != OP_PARAMETER) {
             continue;
         }
+        /* After expanding, every parameter has the name of its tensor. */
         const int index = params_find(shape->params, node->name);
         ASSERT(index >= 0);
         if (shape->is_trainable[index]) {
@@ -91,6 +93,7 @@ static int add_gradients(struct graph *graph, const struct step_shape *shape,
     grad_build(graph, 1, &loss, &one, n_wrt, wrt, &options, gradients);
     int n = 0;
     for (int i = 0; i < n_wrt; i++) {
+        /* The loss does not depend on it: nothing to update. */
         if (gradients[i] == NULL) {
             continue;
         }
@@ -208,6 +211,7 @@ struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *gr
     struct value *clip = build_input(graph, "clip", number);
     struct value *loss_sum = build_input(graph, "loss_sum", number);
 
+    /* Of the mean gradient: the sum's norm times the same factor. */
     struct value *norm =
         build_mul(graph, build_sqrt(graph, total_squares(graph, trained, n)), inverse);
     /* Both finite; of a select and an `and` the graph has the first. */

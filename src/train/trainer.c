@@ -23,11 +23,11 @@
 enum { MAX_NAMED_ROWS = 8 };
 
 struct trainer {
-    struct job job;
+    struct job job; /* model, data, engine and what was decided */
     struct run_folder folder;
-    struct step *step;
-    struct loader *loader; /* training rows, in the order of the run */
-    struct schedule schedule;
+    struct step *step;        /* state and programs */
+    struct loader *loader;    /* training rows, in the order of the run */
+    struct schedule schedule; /* of the learning rate */
     struct progress progress;
     struct str line;          /* scratch */
     int64_t step_number;      /* of the last step, from 1 */
@@ -82,6 +82,8 @@ static bool start(struct trainer *trainer, struct error *err)
     struct job *job = &trainer->job;
     const struct step_options options = trainer_job_step(job);
     const bool is_random = job->settings->init == INIT_RANDOM;
+    /* Gives the rows of a frozen per-layer table too, batch by batch: the job outlives
+     * the step. */
     const struct step_source source = {
         .read = is_random ? read_random : model_source_read,
         .context = is_random ? (void *)job : (void *)&job->source,
@@ -115,6 +117,7 @@ static bool evaluate(struct trainer *trainer, double *loss, struct error *err)
         .B = job->micro_rows,
         .T = (int32_t)job->settings->data.row_tokens,
         .C = job->eval_C,
+        /* Whatever data.pack says: it costs less, and each example sees only itself. */
         .is_packed = true,
         .pad_id = (int32_t)job->source.config.pad_id,
     };
@@ -178,6 +181,7 @@ static bool accumulate(struct trainer *trainer, struct metrics *metrics,
         metrics->n_targets += batch->n_targets;
         metrics->n_real_tokens += batch->n_real_tokens;
         metrics->n_slots += (int64_t)batch->rows * batch->row_tokens;
+        /* Of the last micro-batch, in the end. */
         metrics->epoch = batch->epoch_after;
         trainer->epoch = batch->epoch;
         n_micro = batch->n_micro;
@@ -222,6 +226,8 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
                    struct error *err)
 {
     const struct settings *settings = trainer->job.settings;
+    /* The mean over no targets is nothing to learn from; records leave out rows without
+     * any. */
     if (hyper->weight_sum <= 0.0) {
         return error_set(err, ERROR_DATA, "%s: step %lld has no token with loss",
                          settings->data.train, (long long)metrics->step);
@@ -268,6 +274,7 @@ static void end_epoch(struct trainer *trainer)
     progress_pause(&trainer->progress);
     log_note("Epoch %lld/%lld | loss=%.4f | epoch_time=%.2fs | tokens/s=%.1f",
              (long long)trainer->epoch + 1,
+             /* Without a number of epochs, those so far. */
              (long long)base_max(trainer->job.n_epochs, trainer->epoch + 1),
              trainer->epoch_loss_sum / trainer->epoch_weight_sum, seconds,
              metrics_per_second(trainer->epoch_real_tokens, trainer->epoch_step_ms));
@@ -290,6 +297,7 @@ static bool is_epoch_end(const struct trainer *trainer, const struct metrics *me
 static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
 {
     const struct settings *settings = trainer->job.settings;
+    /* NaN: not known at this step. */
     struct metrics metrics = {
         .step = trainer->step_number + 1, .eval_loss = (double)NAN, .mfu = (double)NAN};
     struct step_hyper hyper = {0};
@@ -326,6 +334,7 @@ static bool run_step(struct trainer *trainer, bool *is_end, struct error *err)
     if (ends_epoch) {
         end_epoch(trainer);
     }
+    /* The last step is always evaluated: its loss is the run's result. */
     const bool is_last = metrics.step == trainer->job.n_steps;
     if (trainer->job.has_eval &&
         (is_due || is_last || (ends_epoch && settings->eval.at_epoch_end)) &&
@@ -346,6 +355,8 @@ static bool write_model(struct trainer *trainer, struct error *err)
     const struct weights_output output = {
         .config = &job->source.config,
         .params = job->source.params,
+        /* Master weights are f32; the file gets the precision that the model came
+         * in. */
         .dtype = job->source.config.dtype,
         .read = step_read_param,
         .context = trainer->step,
@@ -422,6 +433,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
                               .first_loss = (double)NAN,
                               .last_loss = (double)NAN};
     bool done = false;
+    /* A dry run leaves the folder alone, so an existing one is no matter. */
     if ((!options->is_dry && !run_folder_check(settings, options->overwrites, err)) ||
         !trainer_job_open(&trainer.job, settings, options, err)) {
         goto end;

@@ -184,6 +184,7 @@ static void measure(struct job *job)
         job->n_steps = settings->train.steps;
     }
     job->train_C = summary.target_capacity;
+    /* Passes of both kinds have the same rows; only the targets in them differ. */
     job->eval_C = job->has_eval
                       ? evaluate_capacity(&job->eval, job->micro_rows,
                                           (int32_t)settings->data.row_tokens, true)
@@ -264,6 +265,7 @@ static bool choose_memory(struct job *job, struct error *err)
             }
         }
     }
+    /* The last try was the one that needs least. */
     char needed[24];
     char limit[24];
     str_format_bytes(needed, (double)job->plan_bytes);
