@@ -166,6 +166,7 @@ static void keep_row(struct reading *reading, int64_t line)
     const size_t limit = reading->options->row_tokens > 0
                              ? (size_t)reading->options->row_tokens
                              : INT32_MAX;
+    /* Counted before anything can drop the row. */
     const int64_t source_row = records->n_rows++;
     if (row->n > limit) {
         records->n_truncated++;
@@ -228,6 +229,8 @@ static bool read_line(struct reading *reading, const char *text, size_t length,
         return false;
     }
     row_clear(&reading->row);
+    /* Ids are held against the model's vocabulary where it is known, which may be
+     * larger than the tokenizer's. */
     int32_t n_vocabulary = reading->options->n_vocabulary;
     if (n_vocabulary == 0 && reading->tokenizer != NULL) {
         n_vocabulary = tokenizer_n_tokens(reading->tokenizer);

@@ -12,7 +12,7 @@
 struct part {
     char *literal; /* NULL for a field */
     size_t field;  /* index of the field */
-    size_t line;
+    size_t line;   /* of the template, from 0 */
 };
 
 struct template

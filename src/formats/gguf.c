@@ -404,6 +404,8 @@ static bool read_tensors(struct gguf *file, struct cursor *cursor, uint64_t n,
             goto end;
         }
     }
+    /* Data begins at the next aligned byte; in a file without data that may lie past
+     * its end. */
     const size_t padded =
         (size_t)base_round_up((int64_t)cursor->position, (int64_t)alignment);
     const size_t data_begin = padded < file->n_bytes ? padded : file->n_bytes;

@@ -63,6 +63,7 @@ static bool read_shape(const json_t *shape, struct tensor_view *view, const char
         is_empty = is_empty || size == 0;
         fits = fits && mem_size_mul(view->n_bytes, size, &view->n_bytes);
     }
+    /* Sizes beyond SIZE_MAX do not matter when one of them is 0. */
     if (is_empty) {
         view->n_bytes = 0;
     } else if (!fits) {

@@ -157,6 +157,7 @@ static bool unicode_escape(struct json_scan *scan, struct str *out, struct error
     if (!hex4(scan, &code, err)) {
         return false;
     }
+    /* A high half must be followed by a low one, written as an escape too. */
     if (code >= 0xd800 && code < 0xdc00) {
         uint32_t low = 0;
         const bool has_low = scan->length - scan->position >= 2 &&
@@ -275,6 +276,7 @@ bool json_scan_integer(struct json_scan *scan, int64_t *value, struct error *err
         magnitude = magnitude * 10 + (c - '0');
         scan->position++;
     }
+    /* A 19th digit, a fraction or an exponent stands right behind what was read. */
     const char after =
         scan->position < scan->length ? scan->text[scan->position] : '\0';
     if (scan->position == from || after == '.' || after == 'e' || after == 'E' ||

@@ -48,9 +48,9 @@ void tokenizer_destroy(struct tokenizer *tokenizer); /* takes NULL */
 
 /*
  * Appends the ids of text[0 .. length), at most TOKENIZER_MAX_BYTES, to *out. Control
- * tokens written out in the text become those tokens. With add_special the tokens that the
- * file puts around a text (for Gemma: BOS in front) are added. Bytes that are not UTF-8
- * become byte tokens.
+ * tokens written out in the text become those tokens. With add_special the tokens that
+ * the file puts around a text (for Gemma: BOS in front) are added. Bytes that are not
+ * UTF-8 become byte tokens.
  */
 void tokenizer_encode(const struct tokenizer *tokenizer, const char *text,
                       size_t length, bool add_special, struct token_list *out);

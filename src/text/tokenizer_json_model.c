@@ -12,7 +12,7 @@
 #include "text/tokenizer_json.h"
 #include "text/tokenizer_parts.h"
 
-enum { BYTES_OF_A_MERGE = 64 }; /* in the file, or fewer: a guess to start with */
+enum { BYTES_OF_A_MERGE = 64 }; /* in the file, indented: a guess to start with */
 
 /* The fields of "model"; all of them are known, so that nothing is passed over. */
 enum model_field {
@@ -59,6 +59,7 @@ static bool read_vocab(struct tokenizer_json *reading, struct json_scan_extent e
             is_done = true;
             break;
         }
+        /* The text lives until the next key; vocabulary_add copies it. */
         if (!json_scan_key(&scan, &text, reading->err) ||
             !json_scan_integer(&scan, &id, reading->err)) {
             break;
@@ -83,6 +84,7 @@ static bool read_merge(struct json_scan *scan, struct str *text, struct str *rig
         if (!json_scan_string(scan, text, err)) {
             return false;
         }
+        /* Exactly one space: a token that holds one cannot be written this way. */
         const char *space = text->length == 0 ? NULL : strchr(text->text, ' ');
         if (space == NULL || strchr(space + 1, ' ') != NULL) {
             return json_scan_fail(scan, err, "a merge is not two texts and a space");
@@ -156,6 +158,8 @@ static bool read_merges(struct tokenizer_json *reading, struct json_scan_extent 
     if (!json_scan_open(&scan, '[', reading->err)) {
         return false;
     }
+    /* Room at once, from the size of the part in the file, so the table rarely
+     * grows. */
     merges_reserve(&reading->tokenizer->bpe.merges,
                    (extent.to - extent.from) / BYTES_OF_A_MERGE);
     for (int64_t rank = 0; json_scan_next(&scan, ']', &has_more, reading->err);
@@ -191,6 +195,8 @@ static bool read_model_settings(struct tokenizer_json *reading, json_t *const *f
         json_number_value(fields[MODEL_DROPOUT]) > 0) {
         return tokenizer_json_refuse(reading, "model", "dropout");
     }
+    /* Both change the texts of tokens within a word; null and "" mean that they are not
+     * used. */
     static const enum model_field texts[] = {MODEL_SUBWORD_PREFIX, MODEL_WORD_SUFFIX};
     for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
         if (json_string_length(fields[texts[i]]) > 0) {
@@ -234,6 +240,8 @@ bool tokenizer_json_model(struct tokenizer_json *reading,
         !read_merges(reading, extents[MODEL_MERGES])) {
         goto done;
     }
+    /* A name that is not in the vocabulary gives -1: such characters are then left
+     * out. */
     if (unknown != NULL) {
         bpe->unknown = vocabulary_find_model(&reading->tokenizer->vocabulary, unknown,
                                              strlen(unknown));
@@ -297,6 +305,7 @@ static bool read_added_token(struct tokenizer_json *reading, const json_t *item)
                          "vocabulary",
                          reading->scan->where, content, (long long)id, known);
     }
+    /* Not a result of merging, hence without VOCABULARY_MODEL. */
     if (known < 0 &&
         !vocabulary_add(vocabulary, id, content, length, 0, reading->err)) {
         return error_wrap(reading->err, "%s: added_tokens", reading->scan->where);

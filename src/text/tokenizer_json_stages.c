@@ -164,6 +164,7 @@ static bool add_affix(struct tokenizer_json *reading, const json_t *post,
 {
     const json_t *tokens = json_object_get(post, "special_tokens");
     const json_t *ids = json_object_get(json_object_get(tokens, name), "ids");
+    /* jansson gives 0 for anything that is no array, so a missing token fails here. */
     const size_t n_ids = json_array_size(ids);
     if (n_ids == 0 || (size_t)*n + n_ids > TOKENIZER_MAX_AFFIX) {
         return tokenizer_json_expect(reading, "post_processor special_tokens",

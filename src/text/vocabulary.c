@@ -183,6 +183,7 @@ bool vocabulary_add(struct vocabulary *vocabulary, int64_t id, const char *text,
     if (length == 0) {
         return error_set(err, ERROR_DATA, "token %lld has no text", (long long)id);
     }
+    /* The table first, since find_slot needs it to have an empty slot. */
     if (2 * (vocabulary->n_tokens + 1) > vocabulary->n_slots) {
         grow_slots(vocabulary);
     }
