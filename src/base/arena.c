@@ -52,8 +52,7 @@ void arena_destroy(struct arena *arena)
     mem_free(arena);
 }
 
-/* What is left in the chunk before is given up: at most as much as was asked for did
- * not fit there. */
+/* What is left of the chunk before is given up: it was less than is asked for now. */
 static void add_chunk(struct arena *arena, size_t at_least)
 {
     const size_t capacity =

@@ -136,3 +136,9 @@ struct value *define_spread(struct graph *graph, struct value *x,
 {
     return build_broadcast(graph, x, like->type.shape, axes, like->type.placement);
 }
+
+struct value *define_argument(struct graph *body, const char *name,
+                              const struct value *outer)
+{
+    return build_input(body, name, outer->type);
+}

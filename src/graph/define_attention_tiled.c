@@ -44,13 +44,6 @@ static struct value *padded_keys(struct graph *graph, struct value *x, int64_t T
     return missing == 0 ? x : build_pad(graph, x, before, after);
 }
 
-/* An argument of the body for a value of the graph around it. */
-static struct value *argument(struct graph *body, const char *name,
-                              const struct value *outer)
-{
-    return build_input(body, name, outer->type);
-}
-
 /* The body's arguments behind the carries: q, keys, values, low. */
 static struct block block_begin(struct graph *body,
                                 const struct define_attention_layout *layout,
@@ -60,10 +53,10 @@ static struct block block_begin(struct graph *body,
     const int64_t n = block_keys(layout->T);
     struct block block = {.graph = body, .layout = layout, .scale = scale};
     block.start = build_scale(body, iteration, (double)n);
-    block.q = argument(body, "q", invariants[0]);
-    struct value *keys = argument(body, "k", invariants[1]);
-    struct value *values = argument(body, "v", invariants[2]);
-    block.low = argument(body, "low", invariants[3]);
+    block.q = define_argument(body, "q", invariants[0]);
+    struct value *keys = define_argument(body, "k", invariants[1]);
+    struct value *values = define_argument(body, "v", invariants[2]);
+    block.low = define_argument(body, "low", invariants[3]);
     block.k = build_dynamic_slice(body, keys, block.start, 2, n);
     block.v = build_dynamic_slice(body, values, block.start, 2, n);
     return block;
@@ -90,9 +83,9 @@ static struct graph *forward_body(const struct define_attention_layout *layout,
     struct graph *body = graph_create(mesh);
     const int last = 4, row_axes[4] = {0, 1, 2, 3};
     struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
-    struct value *top = argument(body, "top", carries[0]);
-    struct value *sum = argument(body, "sum", carries[1]);
-    struct value *acc = argument(body, "acc", carries[2]);
+    struct value *top = define_argument(body, "top", carries[0]);
+    struct value *sum = define_argument(body, "sum", carries[1]);
+    struct value *acc = define_argument(body, "acc", carries[2]);
     const struct block b = block_begin(body, layout, iteration, invariants, scale);
 
     struct value *mask;
@@ -187,11 +180,11 @@ static struct graph *backward_body(const struct define_attention_layout *layout,
     struct graph *body = graph_create(mesh);
     const int row_axes[4] = {0, 1, 2, 3};
     struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
-    struct value *dq = argument(body, "dq", carries[0]);
+    struct value *dq = define_argument(body, "dq", carries[0]);
     const struct block b = block_begin(body, layout, iteration, invariants, scale);
-    struct value *dout = argument(body, "dout", invariants[4]);
-    struct value *lse = argument(body, "lse", invariants[5]);
-    struct value *delta = argument(body, "delta", invariants[6]);
+    struct value *dout = define_argument(body, "dout", invariants[4]);
+    struct value *lse = define_argument(body, "lse", invariants[5]);
+    struct value *delta = define_argument(body, "delta", invariants[6]);
 
     struct value *mask;
     struct value *s =

@@ -195,13 +195,6 @@ struct part {
     struct value *z;       /* [C, v] */
 };
 
-/* An argument of the body for a value of the graph around it. */
-static struct value *argument(struct graph *body, const char *name,
-                              const struct value *outer)
-{
-    return build_input(body, name, outer->type);
-}
-
 /* The body's arguments behind the carries: the part of the table, h, targets. */
 static struct part part_begin(struct graph *body, struct value *iteration,
                               const struct value *parts,
@@ -212,8 +205,8 @@ static struct part part_begin(struct graph *body, struct value *iteration,
     struct part part = {.graph = body};
     part.first = build_scale(body, iteration, (double)v);
     part.table = build_input(body, "table", type);
-    part.h = argument(body, "h", invariants[0]);
-    part.targets = argument(body, "targets", invariants[1]);
+    part.h = define_argument(body, "h", invariants[0]);
+    part.targets = define_argument(body, "targets", invariants[1]);
     part.z = logits(body, part.h, part.table, cap);
     return part;
 }
@@ -225,9 +218,9 @@ static struct graph *forward_body(const struct mesh *mesh, struct value *const *
 {
     struct graph *body = graph_create(mesh);
     struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
-    struct value *top = argument(body, "top", carries[0]);
-    struct value *sum = argument(body, "sum", carries[1]);
-    struct value *at_target = argument(body, "at_target", carries[2]);
+    struct value *top = define_argument(body, "top", carries[0]);
+    struct value *sum = define_argument(body, "sum", carries[1]);
+    struct value *at_target = define_argument(body, "at_target", carries[2]);
     const struct part part = part_begin(body, iteration, parts, invariants, cap);
 
     struct value *new_top =
@@ -253,10 +246,10 @@ static struct graph *backward_body(const struct mesh *mesh,
 {
     struct graph *body = graph_create(mesh);
     struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
-    struct value *dh = argument(body, "dh", carries[0]);
+    struct value *dh = define_argument(body, "dh", carries[0]);
     const struct part part = part_begin(body, iteration, parts, invariants, cap);
-    struct value *lse = argument(body, "lse", invariants[2]);
-    struct value *weight = argument(body, "weight", invariants[3]);
+    struct value *lse = define_argument(body, "lse", invariants[2]);
+    struct value *weight = define_argument(body, "weight", invariants[3]);
 
     struct value *is_target = target_mask(body, part.z, part.targets, part.first);
     struct value *dz = logit_gradient(body, part.z, lse, is_target, weight, cap);

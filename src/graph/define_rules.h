@@ -32,6 +32,10 @@ struct value *define_widen(struct graph *graph, struct value *x);
 struct value *define_spread(struct graph *graph, struct value *x,
                             const struct value *like, const int *axes);
 
+/* An input of a loop's body for a value of the graph around it. */
+struct value *define_argument(struct graph *body, const char *name,
+                              const struct value *outer);
+
 /*
  * ids of rows of a table, as gather_rows wants them: where the table is split by rows
  * they count from the rank's own first row. Those equal to `dropped` become -1, a row

@@ -209,7 +209,7 @@ static void mark_early(struct order *o)
     mem_free(leads);
 }
 
-/* Operands made, and all gone that had to read before. */
+/* Its operands are made, and all have run that must read before it writes. */
 static bool is_ready(const struct order *o, const struct node *node)
 {
     for (int k = 0; k < node->n_inputs; k++) {

@@ -3,7 +3,6 @@
  */
 #include "train/model_source.h"
 
-#include "base/error.h"
 #include "base/file.h"
 #include "formats/gguf.h"
 #include "text/tokenizer.h"
@@ -29,12 +28,6 @@ bool model_source_open(struct model_source *source, const char *path,
                        bool needs_weights, bool needs_tokenizer, struct error *err)
 {
     *source = (struct model_source){.path = path};
-    if (!file_exists(path)) {
-        return error_set(err, ERROR_NOT_FOUND,
-                         "%s: no such model: expected a folder in Hugging Face layout "
-                         "or a .gguf file",
-                         path);
-    }
     if (!model_config_read(path, &source->config, err)) {
         return false;
     }
