@@ -1,5 +1,6 @@
 /*
- * infer - the dispatcher: arity, then the op's rule; composites through their definition.
+ * infer - the dispatcher: arity, then the op's rule; composites through their
+ * definition.
  *
  * The table of rules is made from ops.def, so a primitive without infer_NAME does not
  * link. A composite's types are those of its definition, built in a scratch graph on
@@ -17,7 +18,8 @@
 #include "graph/graph_trap.h"
 #include "graph/infer_rule.h"
 
-/* The operands' types are most of what one needs to see the mistake, so they come first. */
+/* The operands' types are most of what one needs to see the mistake, so they come
+ * first. */
 bool infer_reject(const struct infer *infer, struct error *err, const char *format, ...)
 {
     struct str message = {0};
@@ -92,8 +94,7 @@ static void build_definition(struct infer *infer, struct graph *scratch)
     struct value **inputs =
         arena_alloc_array(scratch->arena, (size_t)infer->n_inputs + 1, sizeof(*inputs));
     for (int i = 0; i < infer->n_inputs; i++) {
-        const char *name = arena_printf(scratch->arena, "operand%d", i);
-        inputs[i] = build_input(scratch, name, infer->inputs[i]);
+        inputs[i] = build_input(scratch, "operand", infer->inputs[i]);
     }
     const int n_outputs =
         define_n_outputs(infer->op, infer->n_inputs, infer->attributes);

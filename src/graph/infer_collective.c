@@ -1,6 +1,6 @@
 /*
- * infer_collective - rules of the ops that change places. Each works along one mesh axis
- * and needs one kind of place there:
+ * infer_collective - rules of the ops that change places. Each works along one mesh
+ * axis and needs one kind of place there:
  *
  *     all_gather      split d -> same       dimension d times the size of the axis
  *     reduce_scatter  partial -> split d    dimension d divided by it
@@ -9,8 +9,8 @@
  *     fan_out         same    -> same
  *     take_split      same    -> split d    dimension d divided by it
  *
- * Other axes keep their places. Where another axis splits dimension d too, this one must
- * number the finer blocks (placement.h): only they are neighbours.
+ * Other axes keep their places. Where another axis splits dimension d too, this one
+ * must number the finer blocks (placement.h): only they are neighbours.
  */
 #include "graph/infer_rule.h"
 
@@ -74,17 +74,20 @@ static bool cut(const struct infer *infer, struct type *type, int dim,
     return true;
 }
 
+/* The changed type as the op's only result. */
 static bool result(struct infer *infer, const struct type *type)
 {
     return infer_result(infer, type->dtype, type->shape, type->placement);
 }
 
+/* Blocks of the axis side by side are the whole. */
 bool infer_all_gather(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
     return join(infer, &type, infer->attributes->axis, err) && result(infer, &type);
 }
 
+/* Sum and cut in one: each rank keeps its block of the sum. */
 bool infer_reduce_scatter(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
@@ -116,8 +119,8 @@ bool infer_all_to_all(struct infer *infer, struct error *err)
            result(infer, &type);
 }
 
-/* Where ranks go on to use equal values differently (columns of a matrix): nothing moves
- * now, but cotangents that come back are partial and get summed here. */
+/* Where ranks go on to use equal values differently (columns of a matrix): nothing
+ * moves now, but cotangents that come back are partial and get summed here. */
 bool infer_fan_out(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
@@ -125,6 +128,7 @@ bool infer_fan_out(struct infer *infer, struct error *err)
            result(infer, &type);
 }
 
+/* Nothing moves: each rank keeps one block of what all have. */
 bool infer_take_split(struct infer *infer, struct error *err)
 {
     struct type type = infer->inputs[0];
