@@ -55,16 +55,24 @@ static char *make_header(const struct safetensors_entry *entries, size_t n,
 {
     json_t *root = json_object();
     json_t *metadata = json_pack("{s:s}", "format", "pt");
+    /* It fails for texts that are not UTF-8, and a tensor that is missing from the
+     * header would leave a hole in the data. */
+    bool is_complete = true;
     for (size_t i = 0; i < n_notes; i++) {
-        json_object_set_new(metadata, notes[i].key, json_string(notes[i].value));
+        json_t *value = json_string(notes[i].value);
+        is_complete =
+            json_object_set_new(metadata, notes[i].key, value) == 0 && is_complete;
     }
     json_object_set_new(root, "__metadata__", metadata);
     size_t offset = 0;
     for (size_t i = 0; i < n; i++) {
         ASSERT(json_object_get(root, entries[i].name) == NULL);
-        json_object_set_new(root, entries[i].name, entry_to_json(&entries[i], offset));
+        json_t *value = entry_to_json(&entries[i], offset);
+        is_complete =
+            json_object_set_new(root, entries[i].name, value) == 0 && is_complete;
         offset += entry_bytes(&entries[i]);
     }
+    ASSERT(is_complete);
     *data_bytes = offset;
 
     char *text = json_dumps(root, JSON_COMPACT);
