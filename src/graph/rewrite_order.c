@@ -227,8 +227,8 @@ static bool is_ready(const struct order *o, const struct node *node)
 
 static void emit(struct order *o, const struct node *node);
 
-/* Early readers of what the node made, if this was their last operand: those that make an
- * output, or the others. */
+/* Early readers of what the node made, if this was their last operand: those that make
+ * an output, or the others. */
 static void emit_early_readers(struct order *o, const struct node *node, bool outputs)
 {
     const struct graph_storage *s = &o->hazards.storage;
