@@ -2,6 +2,7 @@
  * cmd_help - lathe help: the list of commands, or one command's help.
  */
 #include <stdio.h>
+#include <string.h>
 
 #include "app/command.h"
 
@@ -22,7 +23,7 @@ bool cmd_help(const struct command *self, int argc, char *const *argv,
               struct error *err)
 {
     (void)self;
-    if (argc == 0) {
+    if (argc == 0 || strcmp(argv[0], "--help") == 0) {
         print_commands();
         return true;
     }

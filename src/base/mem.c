@@ -290,3 +290,34 @@ size_t mem_peak_resident_bytes(void)
     getrusage(RUSAGE_SELF, &usage);
     return (size_t)usage.ru_maxrss * 1024;
 }
+
+/* The number in a one-line file of the kernel; SIZE_MAX for "max" or no such file. */
+static size_t read_limit(const char *path)
+{
+    FILE *file = fopen(path, "re");
+    if (file == NULL) {
+        return SIZE_MAX;
+    }
+    unsigned long long limit = 0;
+    const bool is_number = fscanf(file, "%llu", &limit) == 1;
+    fclose(file);
+    return is_number && limit < SIZE_MAX ? (size_t)limit : SIZE_MAX;
+}
+
+size_t mem_machine_bytes(void)
+{
+    const long pages = sysconf(_SC_PHYS_PAGES);
+    const long page_bytes = sysconf(_SC_PAGESIZE);
+    size_t bytes = SIZE_MAX;
+    if (pages > 0 && page_bytes > 0) {
+        bytes = (size_t)pages * (size_t)page_bytes;
+    }
+    /* A container sees its own limit at the root: cgroup version 2, then version 1. */
+    const char *const limits[] = {"/sys/fs/cgroup/memory.max",
+                                  "/sys/fs/cgroup/memory/memory.limit_in_bytes"};
+    for (size_t i = 0; i < ARRAY_LENGTH(limits); i++) {
+        const size_t limit = read_limit(limits[i]);
+        bytes = limit < bytes ? limit : bytes;
+    }
+    return bytes;
+}

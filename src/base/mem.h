@@ -64,4 +64,8 @@ void mem_guard_end(void);
 size_t mem_resident_bytes(void);
 size_t mem_peak_resident_bytes(void);
 
+/* Memory that this process may use: the machine's, or its container's where that is less
+ * (cgroup limits); SIZE_MAX when the system does not say. */
+size_t mem_machine_bytes(void);
+
 #endif

@@ -4,8 +4,6 @@
  */
 #include "train/trainer_job.h"
 
-#include <unistd.h>
-
 #include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -223,12 +221,8 @@ static size_t memory_limit(const struct job *job)
     if (job->settings->memory_limit > 0) {
         return (size_t)job->settings->memory_limit;
     }
-    const long pages = sysconf(_SC_PHYS_PAGES);
-    const long page_bytes = sysconf(_SC_PAGESIZE);
-    if (pages <= 0 || page_bytes <= 0) {
-        return SIZE_MAX; /* the system does not say */
-    }
-    return (size_t)(MEMORY_SHARE * (double)pages * (double)page_bytes);
+    const size_t machine = mem_machine_bytes();
+    return machine == SIZE_MAX ? SIZE_MAX : (size_t)(MEMORY_SHARE * (double)machine);
 }
 
 /* Tries one choice; true when it fits. */

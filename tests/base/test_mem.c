@@ -206,6 +206,16 @@ static void resident_memory_is_counted(void **state)
     assert_true(mem_peak_resident_bytes() + (1 << 20) >= during);
 }
 
+static void the_machine_has_memory(void **state)
+{
+    (void)state;
+    const size_t bytes = mem_machine_bytes();
+    assert_true(bytes >= mem_resident_bytes());
+    const double physical =
+        (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+    assert_true((double)bytes <= physical);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -220,6 +230,7 @@ int main(void)
         cmocka_unit_test(exhaustion_ends_with_code_4),
         cmocka_unit_test(guard_stops_allocation),
         cmocka_unit_test(resident_memory_is_counted),
+        cmocka_unit_test(the_machine_has_memory),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
