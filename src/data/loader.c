@@ -27,9 +27,10 @@ struct walk {
     int32_t *lengths; /* [records->n] */
     struct pack_plan *plan;
     int64_t epoch;
-    int64_t rows_before; /* rows of the epochs before this one */
-    int64_t step_from;   /* row of the epoch where the step begins */
-    int32_t micro;       /* batch of the step */
+    int64_t rows_before;  /* rows of the epochs before this one */
+    int64_t steps_before; /* steps of them */
+    int64_t step_from;    /* row of the epoch where the step begins */
+    int32_t micro;        /* batch of the step */
 };
 
 struct loader {
@@ -77,6 +78,7 @@ static void walk_close(struct walk *walk)
 static void next_epoch(struct walk *walk)
 {
     walk->rows_before += walk->plan->n_rows;
+    walk->steps_before += base_div_up(walk->plan->n_rows, walk->options->step_rows);
     walk->epoch++;
     walk->step_from = 0;
     walk->micro = 0;
@@ -109,6 +111,14 @@ static void next_step(struct walk *walk)
     if (walk->step_from >= walk->plan->n_rows) {
         next_epoch(walk);
     }
+}
+
+/* Whether the run ends before the current step: either end may be 0, no end. */
+static bool has_passed(const struct walk *walk, int64_t epochs, int64_t steps)
+{
+    const int64_t step =
+        walk->steps_before + walk->step_from / walk->options->step_rows;
+    return (epochs > 0 && walk->epoch >= epochs) || (steps > 0 && step >= steps);
 }
 
 /* Targets of all examples in a row of the plan. Counted when the rows were read, with
@@ -152,13 +162,14 @@ struct loader_summary loader_measure(const struct records *records,
                                      const struct loader_options *options,
                                      int64_t epochs, int64_t steps)
 {
+    ASSERT(epochs > 0 || steps > 0);
     struct loader_summary summary = {0};
     struct walk walk;
     if (records->n == 0) {
         return summary;
     }
     walk_open(&walk, records, options);
-    while (epochs > 0 ? walk.epoch < epochs : summary.n_steps < steps) {
+    while (!has_passed(&walk, epochs, steps)) {
         measure_step(&walk, &summary);
         next_step(&walk);
     }
@@ -212,11 +223,13 @@ static struct batch *wait_for_free(struct loader *loader)
     return batch;
 }
 
-/* Whether all epochs were walked. Only the thread asks this: the walk is its own. */
+/* Whether the whole run was walked. Only the thread asks this: the walk is its own. The
+ * thread is ahead of the trainer, so it must not lean on the trainer to stop: batches
+ * beyond the end may have more targets than were measured. */
 static bool has_ended(const struct loader *loader)
 {
-    return loader->options.n_epochs > 0 &&
-           loader->walk.epoch >= loader->options.n_epochs;
+    const struct loader_options *options = &loader->options;
+    return has_passed(&loader->walk, options->n_epochs, options->n_steps);
 }
 
 /* Tells the trainer that one more batch is there, or (is_filled false) that none
@@ -230,7 +243,7 @@ static void announce(struct loader *loader, bool is_filled)
     pthread_mutex_unlock(&loader->mutex);
 }
 
-/* Fills batch after batch until the epochs end or the trainer stops it. What a batch
+/* Fills batch after batch until the run ends or the trainer stops it. What a batch
  * holds depends on the walk alone, so timing between the threads cannot change a
  * run. */
 static void *run_thread(void *context)

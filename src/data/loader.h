@@ -36,6 +36,7 @@ struct loader_options {
     int32_t rank;            /* this one, from 0 */
     int32_t target_capacity; /* C, as loader_measure says */
     int64_t n_epochs;        /* loader_next ends after these; 0 = never */
+    int64_t n_steps;         /* or after these, if that is earlier; 0 = never */
     int32_t pad_id;
 };
 
@@ -49,8 +50,10 @@ struct loader_summary {
 };
 
 /*
- * Walks the plans of a whole run without filling a batch: `epochs` epochs, or when that
- * is 0, `steps` steps. Uses of *options: pack, step_rows, rows, n_ranks.
+ * Walks the plans of a whole run without filling a batch: `epochs` epochs or `steps`
+ * steps, whichever ends first; one of the two may be 0, no end. Uses of *options: pack,
+ * step_rows, rows, n_ranks. A loader goes on beyond what was measured, also ahead of
+ * its reader, unless it has the same end.
  */
 struct loader_summary loader_measure(const struct records *records,
                                      const struct loader_options *options,
@@ -62,8 +65,8 @@ MUST_USE struct loader *loader_create(const struct records *records,
                                       struct error *err);
 void loader_destroy(struct loader *loader); /* takes NULL */
 
-/* The next batch, valid until the next call on this loader; NULL after the last epoch.
- * Waits for the background thread where it must; allocates nothing. */
+/* The next batch, valid until the next call on this loader; NULL after the last epoch
+ * or step. Waits for the background thread where it must; allocates nothing. */
 const struct batch *loader_next(struct loader *loader);
 
 /* Goes on at this position: the next batch is the first of the step that begins

@@ -146,6 +146,7 @@ struct loader_options trainer_job_loading(const struct job *job)
         .rank = 0,
         .target_capacity = job->train_C,
         .n_epochs = job->n_epochs,
+        .n_steps = job->n_steps,
         .pad_id = (int32_t)job->source.config.pad_id,
     };
 }
@@ -177,10 +178,6 @@ static void measure(struct job *job)
         &job->train, &loading, settings->train.epochs, settings->train.steps);
     job->n_epochs = settings->train.epochs;
     job->n_steps = summary.n_steps;
-    /* With epochs and steps given, whichever ends first. */
-    if (settings->train.steps > 0 && settings->train.steps < job->n_steps) {
-        job->n_steps = settings->train.steps;
-    }
     job->train_C = summary.target_capacity;
     /* Passes of both kinds have the same rows; only the targets in them differ. */
     job->eval_C = job->has_eval

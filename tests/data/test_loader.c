@@ -200,6 +200,55 @@ static void steps_end_with_their_epoch(void **state)
     records_deinit(&records);
 }
 
+/* The thread fills ahead of its reader: a row beyond the last step may have more
+ * targets than there is room for, and is not touched. */
+static void nothing_is_read_beyond_the_last_step(void **state)
+{
+    (void)state;
+    struct str text = {0};
+    str_add(&text, "{\"input_ids\": [2, 3]}\n{\"input_ids\": [2, 4]}\n");
+    str_add(&text, "{\"input_ids\": [2");
+    for (int i = 0; i < 100; i++) {
+        str_add(&text, ", 5");
+    }
+    str_add(&text, "]}\n");
+    const struct records_options reading = {.format = RECORDS_TOKENS};
+    struct records records = {0};
+    struct error err = {.message = ""};
+    assert_true(records_read_text(&records, str_text(&text), text.length, "t", &reading,
+                                  NULL, &err));
+    struct loader_options options = {
+        .pack = {.row_tokens = 128}, .step_rows = 1, .rows = 1, .n_ranks = 1};
+    /* Steps alone, and steps that end before the epochs. */
+    for (int64_t epochs = 0; epochs < 3; epochs++) {
+        const struct loader_summary summary =
+            loader_measure(&records, &options, epochs, 2);
+        assert_int_equal(summary.n_steps, 2);
+        assert_int_equal(summary.n_targets, 2);
+        assert_int_equal(summary.target_capacity, 64);
+        options.target_capacity = summary.target_capacity;
+        options.n_epochs = epochs;
+        options.n_steps = 2;
+        struct loader *loader = create(&records, &options);
+        assert_int_equal(loader_next(loader)->source_rows[0], 0);
+        assert_int_equal(loader_next(loader)->source_rows[0], 1);
+        assert_null(loader_next(loader));
+        loader_destroy(loader);
+    }
+    /* Steps are counted over the epochs: the fifth is the second of the second one. */
+    options.n_epochs = 0;
+    options.n_steps = 5;
+    options.target_capacity = loader_measure(&records, &options, 0, 5).target_capacity;
+    assert_int_equal(options.target_capacity, 128);
+    struct loader *loader = create(&records, &options);
+    assert_true(loader_seek(loader, 4, &err));
+    assert_int_equal(loader_next(loader)->source_rows[0], 1);
+    assert_null(loader_next(loader));
+    loader_destroy(loader);
+    str_deinit(&text);
+    records_deinit(&records);
+}
+
 /* Missing rows of a last batch are padding without weight. */
 static void missing_rows(void **state)
 {
@@ -351,6 +400,7 @@ int main(void)
         cmocka_unit_test(every_example_once_per_epoch),
         cmocka_unit_test(order_does_not_depend_on_the_layout),
         cmocka_unit_test(steps_end_with_their_epoch),
+        cmocka_unit_test(nothing_is_read_beyond_the_last_step),
         cmocka_unit_test(missing_rows),
         cmocka_unit_test(seeking),
         cmocka_unit_test(padding_changes_nothing),

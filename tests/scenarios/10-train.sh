@@ -53,6 +53,15 @@ bits()
 check "one thread gives the same bits" diff <(bits run/metrics.jsonl) <(bits again/metrics.jsonl)
 check "and the same model" cmp run/model/model.safetensors again/model/model.safetensors
 
+# A run by steps ends in the middle of its data, whatever comes behind: here a row with
+# more targets than any before it.
+printf '{"input_ids": [2, 3, 4]}\n' >short-long.jsonl
+echo "{\"input_ids\": [2$(printf ', 5%.0s' $(seq 100))]}" >>short-long.jsonl
+"$LATHE" train run.yaml --set run=one --set train.epochs=0 --set train.steps=1 \
+    --set train.batch_rows=1 --set data.train=short-long.jsonl --set data.shuffle=false \
+    --set data.row_tokens=128 --set data.pack=false 2>/dev/null
+check "a run by steps ends in the middle of its data" [ $? = 0 ]
+
 # The tuned model is a model like the one it came from.
 check "config is carried over" cmp "$model/config.json" run/model/config.json
 before=$("$LATHE" score "$model" --tokens eval.jsonl --json | sed -n 's/^{"loss": \([0-9.]*\),.*/\1/p')
