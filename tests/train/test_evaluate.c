@@ -22,7 +22,13 @@
 
 enum { N_ROWS = 7, T = 32 };
 
-/* Rows of several lengths, ids from a fixed rule. */
+/* Weight of the targets of row r. */
+static double row_weight(int r)
+{
+    return 0.5 * (1 + r % 3);
+}
+
+/* Rows of several lengths and weights, ids from a fixed rule. */
 static void make_records(struct records *records)
 {
     struct str lines = {0};
@@ -31,7 +37,7 @@ static void make_records(struct records *records)
         for (int i = 0; i < 3 + 4 * r; i++) {
             str_printf(&lines, ", %d", 5 + (37 * r + 11 * i) % 240);
         }
-        str_add(&lines, "]}\n");
+        str_printf(&lines, "], \"weight\": %.1f}\n", row_weight(r));
     }
     const struct records_options options = {.format = RECORDS_TOKENS,
                                             .n_vocabulary = 256};
@@ -121,11 +127,15 @@ static void layout_does_not_matter(void **state)
     assert_int_equal(alone.n_targets, wide.n_targets);
     assert_true(fabs(alone.loss - packed.loss) <= 1e-6 * alone.loss);
     assert_true(fabs(alone.loss - wide.loss) <= 1e-6 * alone.loss);
+    /* The mean is weighted; losses of tokens are not. */
     double sum = 0.0;
+    double weight_sum = 0.0;
     for (int r = 0; r < N_ROWS; r++) {
-        sum += rows.loss[r];
+        sum += row_weight(r) * rows.loss[r];
+        weight_sum += row_weight(r) * (3 + 4 * r);
     }
-    assert_true(fabs(sum / (double)alone.n_targets - alone.loss) <= 1e-6 * alone.loss);
+    assert_true(alone.weight_sum == weight_sum);
+    assert_true(fabs(sum / weight_sum - alone.loss) <= 1e-6 * alone.loss);
     records_deinit(&records);
     golden_close(golden);
 }

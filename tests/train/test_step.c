@@ -397,6 +397,17 @@ static void not_finite_is_skipped(void **state)
     CHECK(step_read_param(step, param, 0, params->info[param].dim[0], after, &err));
     assert_memory_equal(before, after, (size_t)n * sizeof(float));
 
+    /* The loss may be finite and a gradient not: only the norm tells. */
+    const double finite = accumulate(step, batch);
+    assert_true(isfinite(finite));
+    float *sum = (float *)(uintptr_t)step_gradient(step, param);
+    sum[5] = NAN;
+    result = update(step, batch, finite);
+    assert_false(result.is_applied);
+    assert_int_equal(step_n_updates(step), 0);
+    CHECK(step_read_param(step, param, 0, params->info[param].dim[0], after, &err));
+    assert_memory_equal(before, after, (size_t)n * sizeof(float));
+
     /* The next step is as if nothing had been. */
     result = update(step, batch, accumulate(step, batch));
     assert_true(result.is_applied);

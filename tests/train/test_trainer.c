@@ -1,6 +1,7 @@
 /*
  * What a run decides by itself: rows per pass and recomputation by the memory limit, with
- * the same result; a run that only meets losses that are not finite stops (C10).
+ * the same result; a run that only meets losses that are not finite stops (C10); what is
+ * frozen stays as it is (D9).
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -199,12 +200,123 @@ static void losses_that_are_not_finite_stop_the_run(void **state)
     settings_deinit(&settings);
 }
 
+/* Writes base/rows-name.jsonl: n rows; every other one, from the first on, has a weight
+ * that makes sums overflow. */
+static char *write_poisoned(const char *name, int n)
+{
+    struct str lines = {0};
+    for (int r = 0; r < n; r++) {
+        str_printf(&lines, "{\"input_ids\": [2, %d, 7, 8], \"weight\": %s}\n", 5 + r,
+                   r % 2 == 0 ? "3e38" : "1");
+    }
+    char *path = file_join(base, name);
+    struct error err;
+    assert_true(file_write_atomic(path, lines.text, lines.length, &err));
+    str_deinit(&lines);
+    return path;
+}
+
+/* C10, G14: a skipped step names its rows, and only steps in a row stop the run: one
+ * that is applied in between starts the count anew. */
+static void single_skipped_steps_are_named_and_passed_over(void **state)
+{
+    (void)state;
+    log_set_level(LOG_WARNING);
+    char *rows = write_poisoned("poisoned.jsonl", 6);
+    struct settings settings;
+    make_settings(&settings, "passed-over");
+    settings.data.train = rows;
+    settings.data.pack = false;
+    settings.data.shuffle = false;
+    settings.train.steps = 6;
+    settings.train.batch_rows = 1;
+    settings.train.max_skipped = 2;
+    const struct trainer_options options = {0};
+    struct error err;
+    if (!trainer_run(&settings, &options, &err)) {
+        fail_msg("%s", err.message);
+    }
+    char *log_path = file_join(settings.run, "log.txt");
+    size_t length = 0;
+    char *log = file_read(log_path, 1 << 20, &length, &err);
+    assert_non_null(log);
+    for (int step = 1; step <= 6; step++) {
+        char begin[32];
+        char end[32];
+        snprintf(begin, sizeof(begin), "step %d skipped: ", step);
+        snprintf(end, sizeof(end), "rows %d of ", step);
+        const char *line = strstr(log, begin);
+        assert_int_equal(line != NULL, step % 2 == 1);
+        assert_true(line == NULL || strstr(line, end) != NULL);
+    }
+    assert_non_null(strstr(log, "3 steps were skipped"));
+    mem_free(log);
+    mem_free(log_path);
+    mem_free(rows);
+    settings_deinit(&settings);
+}
+
+/* Whether the tensor has the same bits in both models. */
+static bool is_same(struct model_source *a, struct model_source *b, int param)
+{
+    const struct param_info *info = &a->params->info[param];
+    const size_t bytes = (size_t)info->n_elements * sizeof(float);
+    float *x = mem_alloc(bytes);
+    float *y = mem_alloc(bytes);
+    struct error err;
+    assert_true(model_source_read(a, param, 0, info->dim[0], x, &err));
+    assert_true(model_source_read(b, param, 0, info->dim[0], y, &err));
+    const bool same = memcmp(x, y, bytes) == 0;
+    mem_free(x);
+    mem_free(y);
+    return same;
+}
+
+/* D9: what a pattern freezes keeps its bits; all else is trained. */
+static void frozen_tensors_keep_their_bits(void **state)
+{
+    (void)state;
+    static const char *const patterns[] = {"*q_proj*", "*embed_tokens_per_layer*"};
+    struct settings settings;
+    make_settings(&settings, "frozen");
+    settings.train.save_model = true;
+    settings.train.freeze = (struct string_list){.items = patterns, .n = 2};
+    const struct trainer_options options = {0};
+    struct error err;
+    if (!trainer_run(&settings, &options, &err)) {
+        fail_msg("%s", err.message);
+    }
+    char *path = file_join(settings.run, "model");
+    struct model_source before = {0};
+    struct model_source after = {0};
+    assert_true(model_source_open(&before, settings.model, true, false, &err));
+    assert_true(model_source_open(&after, path, true, false, &err));
+    int n_frozen = 0;
+    for (int i = 0; i < before.params->n; i++) {
+        const struct param_info *info = &before.params->info[i];
+        const bool is_frozen = strstr(info->name, "q_proj") != NULL ||
+                               strstr(info->name, "embed_tokens_per_layer") != NULL ||
+                               !info->is_trainable_by_default;
+        n_frozen += is_frozen;
+        if (is_same(&before, &after, i) != is_frozen) {
+            fail_msg("%s %s", info->name, is_frozen ? "has changed" : "has not");
+        }
+    }
+    assert_true(n_frozen > 10 && n_frozen < before.params->n / 2);
+    model_source_close(&before);
+    model_source_close(&after);
+    mem_free(path);
+    settings_deinit(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_tighter_limit_means_fewer_rows_then_recomputation),
         cmocka_unit_test(rows_per_pass_do_not_matter),
         cmocka_unit_test(losses_that_are_not_finite_stop_the_run),
+        cmocka_unit_test(single_skipped_steps_are_named_and_passed_over),
+        cmocka_unit_test(frozen_tensors_keep_their_bits),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
