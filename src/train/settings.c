@@ -9,6 +9,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "train/settings_table.h"
@@ -301,8 +302,61 @@ static bool set_from_yaml(struct settings *settings, const char *key, const char
     return done;
 }
 
+/* Whether it is LATHE_SECTION_..., of a section of the table: a variable that is meant
+ * as a setting. `key` gets the key that the name would have, as far as that can be
+ * told: its first underscore stands for the dot. */
+static bool is_meant_as_setting(const char *variable, struct str *key)
+{
+    static const char prefix[] = "LATHE_";
+    str_clear(key);
+    if (strncmp(variable, prefix, strlen(prefix)) != 0) {
+        return false;
+    }
+    bool has_section = false;
+    for (const char *c = variable + strlen(prefix); *c != '\0' && *c != '='; c++) {
+        if (*c == '_' && !has_section) {
+            has_section = true;
+            if (!settings_is_section(str_text(key))) {
+                return false;
+            }
+            str_add_char(key, '.');
+        } else {
+            str_add_char(key, (char)tolower((unsigned char)*c));
+        }
+    }
+    return has_section;
+}
+
+/* A misspelled variable would otherwise train with another setting than meant. */
+static bool check_environment(struct error *err)
+{
+    struct str key = {0};
+    struct str name = {0};
+    bool done = true;
+    for (char *const *variable = environ; *variable != NULL && done; variable++) {
+        const size_t length = strcspn(*variable, "=");
+        bool is_known = !is_meant_as_setting(*variable, &key);
+        for (size_t i = 0; i < ARRAY_LENGTH(table) && !is_known; i++) {
+            environment_name(table[i].key, &name);
+            is_known =
+                name.length == length && strncmp(name.text, *variable, length) == 0;
+        }
+        if (!is_known) {
+            str_clear(&name);
+            str_add_bytes(&name, *variable, length);
+            done = settings_unknown_key(str_text(&name), str_text(&key), err);
+        }
+    }
+    str_deinit(&key);
+    str_deinit(&name);
+    return done;
+}
+
 bool settings_read_environment(struct settings *settings, struct error *err)
 {
+    if (!check_environment(err)) {
+        return false;
+    }
     struct str name = {0};
     bool done = true;
     for (size_t i = 0; i < ARRAY_LENGTH(table) && done; i++) {

@@ -102,7 +102,8 @@ MUST_USE bool settings_read_text(struct settings *settings, const char *text,
                                  size_t length, const char *where, struct error *err);
 
 /*
- * LATHE_SECTION_KEY for each key of the table; other LATHE_ variables are left alone.
+ * LATHE_SECTION_KEY for each key of the table. LATHE_SECTION_... of a section but of no
+ * key is refused; other LATHE_ variables are left alone.
  */
 MUST_USE bool settings_read_environment(struct settings *settings, struct error *err);
 

@@ -1,6 +1,8 @@
 /*
  * settings_print - settings as a run file, and the table as a reference page.
  */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "train/settings_table.h"
@@ -89,7 +91,20 @@ static void print_list(const struct string_list *list, struct str *out)
     str_add_char(out, ']');
 }
 
-/* %.17g gives every double back exactly. */
+/* With as few digits as give the same double back; 17 always do. */
+static void print_number(double value, struct str *out)
+{
+    char text[32];
+    for (int digits = 1; digits <= 17; digits++) {
+        snprintf(text, sizeof(text), "%.*g", digits, value);
+        if (strtod(text, NULL) == value) {
+            break;
+        }
+    }
+    str_add(out, text);
+}
+
+/* As the YAML reader takes it back. */
 static void print_value(const struct setting *setting, const void *field,
                         struct str *out)
 {
@@ -104,7 +119,7 @@ static void print_value(const struct setting *setting, const void *field,
         str_printf(out, "%lld", (long long)*(const int64_t *)field);
         return;
     case SETTING_NUMBER:
-        str_printf(out, "%.17g", *(const double *)field);
+        print_number(*(const double *)field, out);
         return;
     case SETTING_SWITCH:
         str_add(out, *(const bool *)field ? "true" : "false");

@@ -117,6 +117,7 @@ static void what_is_printed_reads_back_the_same(void **state)
         fail_msg("%s\n%s", err.message, text.text);
     }
     assert_contract(&second);
+    assert_non_null(strstr(text.text, "    beta1: 0.9\n"));
     struct str again = {0};
     settings_print_yaml(&second, &again);
     assert_string_equal(text.text, again.text);
@@ -239,6 +240,15 @@ static void set_and_environment_name_their_source(void **state)
     unsetenv("LATHE_SEED");
     assert_string_equal(err.message, "LATHE_SEED: seed: expected a whole number, got "
                                      "'x'");
+    setenv("LATHE_TRAIN_STEP", "3", 1);
+    assert_false(settings_read_environment(&settings, &err));
+    unsetenv("LATHE_TRAIN_STEP");
+    assert_string_equal(err.message,
+                        "LATHE_TRAIN_STEP: unknown setting train.step; did "
+                        "you mean train.steps?");
+    setenv("LATHE_OF_SOMEBODY_ELSE", "3", 1);
+    assert_true(settings_read_environment(&settings, &err));
+    unsetenv("LATHE_OF_SOMEBODY_ELSE");
     settings_deinit(&settings);
 }
 
