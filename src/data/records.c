@@ -119,9 +119,12 @@ static bool check_fields(const struct reading *reading, json_t *object,
         if (!is_used(reading, key) &&
             !is_listed(key, reading->options->ignore, reading->options->n_ignore)) {
             return error_set(err, ERROR_DATA,
-                             "field \"%s\" is neither used nor ignored: use it in "
-                             "data.template or name it in data.ignore",
-                             key);
+                             "field \"%s\" is neither used nor ignored: %s or name it "
+                             "in data.ignore",
+                             key,
+                             reading->options->format == RECORDS_INSTRUCTION
+                                 ? "use it in data.template"
+                                 : "leave it out");
         }
     }
     return true;
@@ -235,10 +238,11 @@ static bool read_line(struct reading *reading, const char *text, size_t length,
     if (n_vocabulary == 0 && reading->tokenizer != NULL) {
         n_vocabulary = tokenizer_n_tokens(reading->tokenizer);
     }
-    const bool is_read = check_fields(reading, object, err) &&
-                         (reading->form == NULL ? row_from_tokens(&reading->row, object,
+    /* What is missing is told before what is too much: a misspelled name is both. */
+    const bool is_read = (reading->form == NULL ? row_from_tokens(&reading->row, object,
                                                                   n_vocabulary, err)
-                                                : text_row(reading, object, err));
+                                                : text_row(reading, object, err)) &&
+                         check_fields(reading, object, err);
     json_decref(object);
     if (is_read) {
         keep_row(reading, line);
@@ -265,9 +269,11 @@ static bool read_lines(struct reading *reading, const char *text, size_t length,
 {
     const int64_t max_rows = reading->options->max_rows;
     const int64_t first = reading->records->n_rows;
+    /* Some editors put a byte order mark in front of UTF-8. */
+    const bool has_mark = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
     int64_t line = 0;
     size_t to;
-    for (size_t from = 0; from < length; from = to + 1) {
+    for (size_t from = has_mark ? 3 : 0; from < length; from = to + 1) {
         const char *end = memchr(text + from, '\n', length - from);
         to = end == NULL ? length : (size_t)(end - text);
         line++;

@@ -243,7 +243,26 @@ static void unused_fields_are_named(void **state)
     records_deinit(&records);
     const struct records_options tokens = {.format = RECORDS_TOKENS};
     assert_refused("{\"input_ids\": [1], \"token_type_ids\": [0]}", &tokens, NULL,
-                   "field \"token_type_ids\" is neither used nor ignored");
+                   "field \"token_type_ids\" is neither used nor ignored: leave it "
+                   "out or name it in data.ignore");
+    /* A misspelled name is also a field that is missing: the name that is wanted says
+     * more. */
+    const struct records_options plain = {.format = RECORDS_TEXT};
+    assert_refused("{\"txt\": \"a\"}", &plain, small, "the row has no field \"text\"");
+}
+
+/* As Windows editors write it. */
+static void a_byte_order_mark_is_passed_over(void **state)
+{
+    (void)state;
+    const struct records_options plain = {.format = RECORDS_TEXT};
+    struct records records = {0};
+    read_or_fail(&records, "\xEF\xBB\xBF{\"text\": \"a\"}\r\n{\"text\": \"b\"}\r\n",
+                 &plain);
+    assert_int_equal(records.n, 2);
+    records_deinit(&records);
+    assert_refused("{\"text\": \"a\"}\n\xEF\xBB\xBF{\"text\": \"b\"}", &plain, small,
+                   "t.jsonl:2: column 1: not valid JSON");
 }
 
 static void broken_rows_are_named(void **state)
@@ -293,6 +312,7 @@ int main(void)
         cmocka_unit_test(cut_and_dropped),
         cmocka_unit_test(max_rows_and_vocabulary),
         cmocka_unit_test(unused_fields_are_named),
+        cmocka_unit_test(a_byte_order_mark_is_passed_over),
         cmocka_unit_test(broken_rows_are_named),
         cmocka_unit_test(names),
     };
