@@ -37,10 +37,11 @@ static const char *prefix_of(enum log_level level)
     UNREACHABLE();
 }
 
-/* Longer lines are cut: a log line is for people. */
+/* One fwrite per line and place. Longer lines are cut: a log line is for people. Names
+ * and values from files may hold line breaks or what a terminal obeys; a question mark
+ * stands for these. A line for the file is flushed at once: the last ones before a crash
+ * matter most. */
 PRINTF_LIKE(2, 0)
-/* One fwrite per line and place. A line for the file is flushed at once: the last ones
- * before a crash matter most. */
 static void write_line(enum log_level level, const char *format, va_list args)
 {
     if ((int)level > atomic_load(&shown_level)) {
@@ -54,6 +55,11 @@ static void write_line(enum log_level level, const char *format, va_list args)
     size_t length = prefix_length + (written < 0 ? 0 : (size_t)written);
     if (length > room - 1) {
         length = room - 1;
+    }
+    for (size_t i = prefix_length; i < length; i++) {
+        if ((unsigned char)line[i] < 0x20 || line[i] == 0x7F) {
+            line[i] = '?';
+        }
     }
     line[length++] = '\n';
 

@@ -59,6 +59,22 @@ static void level_hides_the_rest(void **state)
     assert_string_equal(text, "lathe: warning: shown\ndebug: detail\n");
 }
 
+/* Texts from files reach messages, and a terminal would obey their control
+ * characters. */
+static void control_characters_are_shown_as_question_marks(void **state)
+{
+    (void)state;
+    FILE *file = tmpfile();
+    assert_non_null(file);
+    log_set_file(file);
+    log_error("field %s", "a\nb\x1b[2J\x7f \xc3\xa9");
+    log_set_file(NULL);
+    char text[300];
+    read_back(file, text, sizeof(text));
+    fclose(file);
+    assert_string_equal(text, "lathe: error: field a?b?[2J? \xc3\xa9\n");
+}
+
 static void long_lines_are_cut_but_end(void **state)
 {
     (void)state;
@@ -83,6 +99,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_prefixed),
         cmocka_unit_test(level_hides_the_rest),
+        cmocka_unit_test(control_characters_are_shown_as_question_marks),
         cmocka_unit_test(long_lines_are_cut_but_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
