@@ -14,7 +14,9 @@ static void print_commands(void)
          command++) {
         printf("  %-10s %s\n", command->name, command->summary);
     }
-    printf("\n`lathe help COMMAND` or `lathe COMMAND --help` tells more.\n");
+    printf("\n`lathe help COMMAND` or `lathe COMMAND --help` tells more.\n"
+           "Exit codes: 0 done, 1 failed, 2 command line or settings, 3 data or model "
+           "file,\n4 memory or disk, 130 interrupted.\n");
 }
 
 /* Each command prints its own help, since only it knows its options: it is run with

@@ -184,25 +184,23 @@ static void print_json(const struct score *score, const struct evaluate_result *
     json_decref(root);
 }
 
-/* Losses of rows only where there are several; those of tokens only if asked for.
- * Numbers of rows count from 1, as people count lines. The last line is the mean over
- * all targets, by weight; perplexity is its exp. */
+/* Losses of rows only where there are several; those of tokens, only if asked for, in a
+ * line below their row. Numbers of rows count from 1, as people count lines. The last
+ * line is the mean over all targets, by weight; perplexity is its exp. */
 static void print_text(const struct score *score, const struct evaluate_result *result)
 {
-    for (int64_t i = 0; i < score->records.n_rows && score->records.n_rows > 1; i++) {
-        const struct row_score *row = &score->rows[i];
-        if (row->n_targets == 0) {
-            printf("row %lld: no targets\n", (long long)i + 1);
-            continue;
-        }
-        printf("row %lld: loss %.6f over %lld targets\n", (long long)i + 1,
-               row->loss_sum / row->weight_sum, (long long)row->n_targets);
-    }
+    const bool has_rows = score->records.n_rows > 1;
     for (int64_t i = 0; i < score->records.n_rows; i++) {
-        for (size_t c = 0; c < json_array_size(score->rows[i].token_loss); c++) {
-            printf("%.6f%s",
-                   json_real_value(json_array_get(score->rows[i].token_loss, c)),
-                   c + 1 == json_array_size(score->rows[i].token_loss) ? "\n" : " ");
+        const struct row_score *row = &score->rows[i];
+        if (has_rows && row->n_targets == 0) {
+            printf("row %lld: no targets\n", (long long)i + 1);
+        } else if (has_rows) {
+            printf("row %lld: loss %.6f over %lld targets\n", (long long)i + 1,
+                   row->loss_sum / row->weight_sum, (long long)row->n_targets);
+        }
+        for (size_t c = 0; c < json_array_size(row->token_loss); c++) {
+            printf("%.6f%s", json_real_value(json_array_get(row->token_loss, c)),
+                   c + 1 == json_array_size(row->token_loss) ? "\n" : " ");
         }
     }
     printf("loss %.6f over %lld targets (perplexity %.4g)\n", result->loss,

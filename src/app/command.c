@@ -13,7 +13,7 @@
 /* In the order in which help shows them. A help text is more than the summary and is
  * wrapped by hand, as it is printed as it stands. */
 static const struct command table[] = {
-    {"train", "RUN.yaml [--set KEY=VALUE]... [--dry-run]",
+    {"train", "RUN.yaml [--set KEY=VALUE]... [--overwrite] [--dry-run]",
      "fine-tune a model as a run file says",
      "The run file is YAML; `lathe settings` lists its keys. --set and the "
      "environment\n"
