@@ -70,7 +70,7 @@ help:
 #: make test-all    the slow ones too
 #: make check       layers, names, headers, format, sizes, paths in the docs
 #: make check-ops   every op: kernels, gradients, placements
-#: make asan tsan   tests with sanitizers (ubsan = asan)
+#: make asan tsan   tests with sanitizers (ubsan = asan; tsan: what has threads)
 #: make bench       speeds, beside their targets
 #: make demo        fine-tunes the model in examples/demo
 #: make demo-model  pretrains that model again
@@ -92,7 +92,8 @@ asan ubsan:
 	@TEST_TIMEOUT=900 $(MAKE) VARIANT=asan test
 tsan:
 	@TEST_TIMEOUT=900 $(MAKE) VARIANT=tsan test \
-	  ONLY="$(or $(ONLY),base/test_pool base/test_mem data/ backend/ comm/)"
+	  ONLY="$(or $(ONLY),base/test_pool base/test_mem data/ $(addprefix backend/, \
+	  test_backend cpu/test_engine cpu/test_executor cpu/test_gemm cpu/test_program))"
 check: $(OUT)/liblathe.a
 	@CC="$(CC)" tools/check $(OUT)/obj
 bench: $(BENCH_PROGRAMS) $(PROGRAM)
