@@ -14,13 +14,18 @@
 #include "base/str.h"
 #include "train/settings.h"
 
-/* run.yaml is the first file of a run, so a run that was stopped early counts too. */
+/* All that run_folder_create makes: a folder where somebody keeps a run file called
+ * run.yaml is none. A run that was stopped early is. */
 static bool is_run(const char *path)
 {
-    char *settings = file_join(path, "run.yaml");
-    const bool exists = file_exists(settings);
-    mem_free(settings);
-    return exists;
+    const char *const files[] = {"run.yaml", "log.txt", "metrics.jsonl"};
+    bool has_all = true;
+    for (size_t i = 0; i < ARRAY_LENGTH(files) && has_all; i++) {
+        char *file = file_join(path, files[i]);
+        has_all = file_exists(file);
+        mem_free(file);
+    }
+    return has_all;
 }
 
 /* Is `path` (NULL: no) the folder, or in it, whatever way it is written? */
@@ -50,6 +55,7 @@ static bool check_inputs(const struct settings *settings, struct error *err)
         {"the model", settings->model},
         {"data.train", settings->data.train},
         {"data.eval", settings->data.eval},
+        {"the current folder", "."},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(inputs); i++) {
         if (lies_in(inputs[i].path, settings->run)) {

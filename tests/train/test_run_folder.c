@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -102,6 +103,22 @@ static void what_is_no_run_is_never_removed(void **state)
     make_run(other, true, "is not a run");
     assert_there(other, "data", true);
     make_run(data, true, "is not a run"); /* a file */
+
+    /* A folder with a run file in it is no run, nor is the one that lathe is called in. */
+    char *run_file = file_join(other, "run.yaml");
+    assert_true(file_write_atomic(run_file, "seed: 1", 7, &err));
+    make_run(other, true, "is not a run");
+    assert_there(other, "data", true);
+    char *here = file_join(base, "here");
+    make_run(here, false, NULL);
+    char *before = realpath(".", NULL);
+    assert_int_equal(chdir(here), 0);
+    make_run(".", true, "--overwrite would remove it");
+    assert_int_equal(chdir(before), 0);
+    assert_there(here, "run.yaml", true);
+    free(before);
+    mem_free(here);
+    mem_free(run_file);
     mem_free(data);
     mem_free(other);
     mem_free(folder);
