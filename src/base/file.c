@@ -15,10 +15,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 enum {
     WRITER_BUFFER_BYTES = 256 << 10,
@@ -481,4 +483,22 @@ char *file_join(const char *folder, const char *name)
     char *path = mem_alloc(folder_length + 1 + strlen(name) + 1);
     sprintf(path, "%s%s%s", folder, needs_slash ? "/" : "", name);
     return path;
+}
+
+bool file_check_room(const char *folder, size_t bytes, const char *what,
+                     struct error *err)
+{
+    struct statvfs disk;
+    if (statvfs(folder, &disk) != 0) {
+        return error_set_errno(err, errno, "cannot look at the disk of %s", folder);
+    }
+    const double left = (double)disk.f_bavail * (double)disk.f_frsize;
+    if ((double)bytes <= left) {
+        return true;
+    }
+    char needed[24];
+    char free_text[24];
+    return error_set(err, ERROR_RESOURCE, "%s: %s needs %s, the disk has %s left",
+                     folder, what, str_format_bytes(needed, (double)bytes),
+                     str_format_bytes(free_text, left));
 }

@@ -50,6 +50,11 @@ bool file_exists(const char *path);
 bool file_is_folder(const char *path);
 bool file_is_empty_folder(const char *path); /* false too where it cannot be listed */
 
+/* ERROR_RESOURCE when the disk of `folder` has less than `bytes` left for this user; `what`
+ * names what is to be written there. */
+MUST_USE bool file_check_room(const char *folder, size_t bytes, const char *what,
+                              struct error *err);
+
 /* Makes the folder and those above it; fine if it is there. */
 MUST_USE bool file_make_folders(const char *path, struct error *err);
 

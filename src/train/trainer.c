@@ -77,9 +77,23 @@ static void describe(const struct trainer *trainer)
 }
 
 /* The loader comes last: nothing after its thread has started can fail. */
+/* A disk that is full at the end would cost the whole run: it is told at the start. */
+static bool check_disk(const struct trainer *trainer, struct error *err)
+{
+    const struct job *job = &trainer->job;
+    const size_t bytes =
+        (size_t)job->source.params->n_elements * dtype_bytes(job->source.config.dtype);
+    return !job->settings->train.save_model ||
+           file_check_room(trainer->folder.path, bytes,
+                           "the tuned model (train.save_model)", err);
+}
+
 static bool start(struct trainer *trainer, struct error *err)
 {
     struct job *job = &trainer->job;
+    if (!check_disk(trainer, err)) {
+        return false;
+    }
     const struct step_options options = trainer_job_step(job);
     const bool is_random = job->settings->init == INIT_RANDOM;
     /* Gives the rows of a frozen per-layer table too, batch by batch: the job outlives

@@ -291,6 +291,18 @@ static void joins(void **state)
     }
 }
 
+static void a_disk_without_room_is_told(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_true(file_check_room("/tmp", 1, "a byte", &err));
+    assert_false(file_check_room("/tmp", SIZE_MAX, "everything", &err));
+    assert_int_equal(error_exit_code(err.kind), 4);
+    assert_non_null(strstr(err.message, "/tmp: everything needs "));
+    assert_false(file_check_room("/nowhere", 1, "a byte", &err));
+    assert_non_null(strstr(err.message, "/nowhere"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +329,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(removal_does_not_follow_links, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
+        cmocka_unit_test(a_disk_without_room_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
