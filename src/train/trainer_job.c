@@ -12,6 +12,9 @@
 /* Rows of a pass beyond this many tokens gain no speed on a processor. */
 enum { MICRO_TOKENS = 2048 };
 
+/* Rows of a run that are planned ahead to know its steps and targets. */
+enum { MAX_WALKED_ROWS = 1 << 22 };
+
 /* Share of the machine's memory that a run plans for when no limit is set. */
 static const double MEMORY_SHARE = 0.8;
 
@@ -169,16 +172,30 @@ struct step_options trainer_job_step(const struct job *job)
     };
 }
 
+/* A run by steps alone that is longer than can be walked in a moment: every slot of a
+ * pass may be a target then. */
+static bool is_too_long_to_walk(const struct settings *settings, int32_t batch_rows)
+{
+    return settings->train.epochs == 0 &&
+           settings->train.steps > MAX_WALKED_ROWS / batch_rows;
+}
+
 /* Steps, epochs and loss_rows entries for the present micro_rows. */
 static void measure(struct job *job)
 {
     const struct settings *settings = job->settings;
-    struct loader_options loading = trainer_job_loading(job);
-    const struct loader_summary summary = loader_measure(
-        &job->train, &loading, settings->train.epochs, settings->train.steps);
     job->n_epochs = settings->train.epochs;
-    job->n_steps = summary.n_steps;
-    job->train_C = summary.target_capacity;
+    if (is_too_long_to_walk(settings, job->batch_rows)) {
+        job->n_steps = settings->train.steps;
+        job->train_C =
+            (int32_t)base_round_up(job->micro_rows * settings->data.row_tokens, 64);
+    } else {
+        struct loader_options loading = trainer_job_loading(job);
+        const struct loader_summary summary = loader_measure(
+            &job->train, &loading, settings->train.epochs, settings->train.steps);
+        job->n_steps = summary.n_steps;
+        job->train_C = summary.target_capacity;
+    }
     /* Passes of both kinds have the same rows; only the targets in them differ. */
     job->eval_C = job->has_eval
                       ? evaluate_capacity(&job->eval, job->micro_rows,

@@ -309,6 +309,25 @@ static void frozen_tensors_keep_their_bits(void **state)
     settings_deinit(&settings);
 }
 
+/* A run too long to be walked ahead is planned at once, with room for any row. */
+static void a_very_long_run_is_planned_at_once(void **state)
+{
+    (void)state;
+    struct settings settings;
+    make_settings(&settings, "none");
+    settings.train.steps = INT64_MAX;
+    const struct trainer_options options = {.is_dry = true};
+    static struct job job;
+    struct error err;
+    if (!trainer_job_open(&job, &settings, &options, &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_true(job.n_steps == INT64_MAX);
+    assert_true(job.train_C >= job.micro_rows * 64);
+    trainer_job_close(&job);
+    settings_deinit(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -317,6 +336,7 @@ int main(void)
         cmocka_unit_test(losses_that_are_not_finite_stop_the_run),
         cmocka_unit_test(single_skipped_steps_are_named_and_passed_over),
         cmocka_unit_test(frozen_tensors_keep_their_bits),
+        cmocka_unit_test(a_very_long_run_is_planned_at_once),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
