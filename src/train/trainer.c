@@ -454,6 +454,11 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     }
     if (options->is_dry) {
         describe(&trainer);
+        if (!run_folder_check(settings, options->overwrites, err)) {
+            log_warning("a real run would be refused: %s", err->message);
+        }
+        log_note("Dry run: settings, model and data are in order; nothing was trained "
+                 "or written");
         done = true;
         goto end;
     }

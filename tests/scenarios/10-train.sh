@@ -83,5 +83,9 @@ check "the frozen run is a model" [ $? = 0 ]
 "$LATHE" train run.yaml --set run=dry --dry-run 2>log
 check "a dry run ends well" [ $? = 0 ]
 check "and writes nothing" [ ! -e dry ]
+check "and says so" grep -q '^Dry run: ' log
+"$LATHE" train run.yaml --dry-run 2>log
+check "a dry run tells of a folder in the way" grep -q 'would be refused: run folder run exists' log
+"$LATHE" train run.yaml --set run=dry --dry-run 2>log
 check "and tells the steps" grep -q "$steps steps of 3 rows" log
 finish
