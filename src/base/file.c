@@ -37,10 +37,11 @@ struct file_writer {
 };
 
 /* Opens a regular file for reading; -1 = failed. *length is its size. Folders, pipes
- * and devices are refused: their size says nothing about what can be read. */
+ * and devices are refused: their size says nothing about what can be read. A pipe that
+ * nobody writes to would hold a blocking open forever. */
 static int open_to_read(const char *path, size_t *length, struct error *err)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) {
         error_set_errno(err, errno, "%s: cannot be opened", path);
         return -1;

@@ -14,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -291,6 +292,20 @@ static void joins(void **state)
     }
 }
 
+static void a_pipe_is_refused_at_once(void **state)
+{
+    (void)state;
+    struct error err;
+    char path[] = "/tmp/lathe-test-pipe-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    char *pipe_path = file_join(path, "pipe");
+    assert_int_equal(mkfifo(pipe_path, 0600), 0);
+    assert_null(file_read(pipe_path, 100, NULL, &err));
+    assert_non_null(strstr(err.message, "is not a regular file"));
+    mem_free(pipe_path);
+    assert_true(file_remove_tree(path, &err));
+}
+
 static void a_disk_without_room_is_told(void **state)
 {
     (void)state;
@@ -329,6 +344,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(removal_does_not_follow_links, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
+        cmocka_unit_test(a_pipe_is_refused_at_once),
         cmocka_unit_test(a_disk_without_room_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
