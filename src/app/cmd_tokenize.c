@@ -93,11 +93,10 @@ bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
         {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"},
         {0}};
     struct arguments arguments;
-    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+    if (!command_parse(command, argc, argv, options, &wants_help, &arguments, err)) {
         return false;
     }
     if (wants_help) {
-        command_print_help(command, options);
         return true;
     }
     if (arguments.n != (file == NULL ? 2 : 1)) {

@@ -53,11 +53,11 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
         {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
         {0}};
     struct arguments arguments;
-    if (!arguments_parse(&arguments, argc, argv, options, err)) {
+    if (!command_parse(command, argc, argv, options, &given.wants_help, &arguments,
+                       err)) {
         return false;
     }
     if (given.wants_help) {
-        command_print_help(command, options);
         return true;
     }
     if (arguments.n != 1) {

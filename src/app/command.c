@@ -74,8 +74,8 @@ bool command_unknown(const char *name, struct error *err)
 /* The summary in the table begins with a small letter and has no full stop, as the list
  * of commands shows it; here it stands as a sentence. It is built as one text and
  * written at once. Commands without options have no table to show. */
-void command_print_help(const struct command *command,
-                        const struct argument_option *options)
+static void print_help(const struct command *command,
+                       const struct argument_option *options)
 {
     struct str out = {0};
     /* 'a' to 'A': the first letter of a summary is a small one. */
@@ -90,6 +90,19 @@ void command_print_help(const struct command *command,
     }
     fputs(out.text, stdout);
     str_deinit(&out);
+}
+
+bool command_parse(const struct command *command, int argc, char *const *argv,
+                   const struct argument_option *options, const bool *wants_help,
+                   struct arguments *arguments, struct error *err)
+{
+    if (!arguments_parse(arguments, argc, argv, options, err)) {
+        return false;
+    }
+    if (*wants_help) {
+        print_help(command, options);
+    }
+    return true;
 }
 
 /* ERROR_USAGE is what makes the exit code 2. */

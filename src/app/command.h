@@ -7,6 +7,7 @@
 #include "base/base.h"
 
 struct argument_option;
+struct arguments;
 struct error;
 
 struct command {
@@ -29,9 +30,15 @@ bool command_unknown(const char *name, struct error *err);
 /* All of them, for help; the last has a NULL name. */
 const struct command *command_table(void);
 
-/* Prints usage, help and options of a command to stdout. */
-void command_print_help(const struct command *command,
-                        const struct argument_option *options);
+/*
+ * Reads the command line into *arguments and the targets of the options. One of these
+ * options is --help, with target wants_help: when it was given, usage, help and options
+ * are printed and the command is done.
+ */
+MUST_USE bool command_parse(const struct command *command, int argc, char *const *argv,
+                            const struct argument_option *options,
+                            const bool *wants_help, struct arguments *arguments,
+                            struct error *err);
 
 /* An error that ends with the command's usage. Returns false. */
 bool command_usage_error(const struct command *command, const char *what,
