@@ -16,6 +16,7 @@
 #include "text/tokenizer.h"
 
 static const char *const format_names[] = {
+    [RECORDS_CHAT] = "chat",
     [RECORDS_PROMPT_COMPLETION] = "prompt-completion",
     [RECORDS_INSTRUCTION] = "instruction",
     [RECORDS_TEXT] = "text",
@@ -301,6 +302,8 @@ static bool choose_fields(struct reading *reading, struct error *err)
     const struct records_options *options = reading->options;
     const char *prompt = NULL;
     switch (options->format) {
+    case RECORDS_CHAT:
+        return error_set(err, ERROR_USAGE, "chat rows are not read yet");
     case RECORDS_PROMPT_COMPLETION:
         prompt = "{prompt}";
         reading->response = "completion";

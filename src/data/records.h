@@ -26,11 +26,15 @@ struct error;
 struct tokenizer;
 
 enum records_format {
+    RECORDS_CHAT,              /* field messages: turns of a conversation */
     RECORDS_PROMPT_COMPLETION, /* fields prompt and completion */
     RECORDS_INSTRUCTION,       /* prompt from the template, response from a field */
     RECORDS_TEXT,              /* field text, loss on everything */
     RECORDS_TOKENS, /* input_ids, labels, position_ids, attention_mask, weight */
 };
+
+/* What happens to an example longer than row_tokens. */
+enum records_overlong { RECORDS_TRUNCATE, RECORDS_DROP, RECORDS_SPLIT };
 
 struct records_options {
     enum records_format format;

@@ -69,16 +69,23 @@ struct gemma_inputs gemma_build_inputs(struct graph *graph,
     return inputs;
 }
 
-/* A tensor of the whole model, as stored: f32, [rows, columns]. */
+/* The number format in memory of the parameter with this index. */
+static enum dtype stored_dtype(const struct layers *layers, int index)
+{
+    return layers->options->stored == NULL ? DTYPE_F32 : layers->options->stored[index];
+}
+
+/* A tensor of the whole model, as stored: [rows, columns]. */
 static struct value *parameter(struct graph *graph, const struct layers *layers,
                                enum param_role role)
 {
     const int index = params_index(layers->params, role, -1);
     ASSERT(index >= 0);
     const struct param_info *info = &layers->params->info[index];
-    return build_parameter(graph, info->name,
-                           type_make(DTYPE_F32, info->rank, info->dim),
-                           layers->options->is_trainable[index]);
+    return build_parameter(
+        graph, info->name,
+        type_make(stored_dtype(layers, index), info->rank, info->dim),
+        layers->options->is_trainable[index]);
 }
 
 /*
@@ -108,6 +115,7 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
         ASSERT(index >= 0);
         names[i] = params->info[index].name;
         is_trainable = is_trainable || layers->options->is_trainable[index];
+        ASSERT(stored_dtype(layers, index) == stored_dtype(layers, first));
     }
     const struct param_info *info = &params->info[first];
     int64_t dim[4];
@@ -123,7 +131,8 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
         graph->arena, "layers.%d-%d.%s", group->first + run->offset,
         group->first + run->offset + run->count - 1, params_role_name(role));
     return build_stacked_parameter(graph, name, names, n,
-                                   type_make(DTYPE_F32, rank, dim), is_trainable);
+                                   type_make(stored_dtype(layers, first), rank, dim),
+                                   is_trainable);
 }
 
 /* ---- loops ---- */

@@ -28,6 +28,9 @@ struct gemma_inputs {
 struct gemma_options {
     enum dtype compute;       /* of activations: F32 or BF16 (F64 in tests) */
     const bool *is_trainable; /* [params->n] */
+    /* [params->n] of parameters in memory, F32 or BF16, equal for all layers of a role;
+     * NULL: all F32. Values are cast to `compute` where they are used. */
+    const enum dtype *stored;
 };
 
 struct gemma_forward {

@@ -50,20 +50,25 @@ static bool lies_in(const char *path, const char *folder)
 static bool check_inputs(const struct settings *settings, struct error *err)
 {
     const struct {
-        const char *what, *path;
+        const char *what;
+        struct string_list paths;
     } inputs[] = {
-        {"the model", settings->model},
+        {"the model", STRING_LIST_OF(settings->model)},
+        {"the adapter", STRING_LIST_OF(settings->lora.adapter)},
         {"data.train", settings->data.train},
         {"data.eval", settings->data.eval},
-        {"the current folder", "."},
+        {"the current folder", STRING_LIST_OF(".")},
     };
     for (size_t i = 0; i < ARRAY_LENGTH(inputs); i++) {
-        if (lies_in(inputs[i].path, settings->run)) {
-            return error_set(
-                err, ERROR_USAGE,
-                "run folder %s holds %s of this run, %s: --overwrite would "
-                "remove it",
-                settings->run, inputs[i].what, inputs[i].path);
+        for (int64_t k = 0; k < inputs[i].paths.n; k++) {
+            const char *path = inputs[i].paths.items[k];
+            if (lies_in(path, settings->run)) {
+                return error_set(
+                    err, ERROR_USAGE,
+                    "run folder %s holds %s of this run, %s: --overwrite would "
+                    "remove it",
+                    settings->run, inputs[i].what, path);
+            }
         }
     }
     return true;

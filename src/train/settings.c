@@ -227,7 +227,7 @@ static bool set_switch(const struct setting *setting, const char *text,
                      where, setting->key, text);
 }
 
-/* Lists come through settings_assign_list: a single value is none. */
+/* A single value for a list is a list of one. */
 bool settings_assign(struct settings *settings, const struct setting *setting,
                      const char *text, const char *where, struct error *err)
 {
@@ -253,8 +253,8 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
     case SETTING_SWITCH:
         return set_switch(setting, text, where, field, err);
     case SETTING_LIST:
-        return error_set(err, ERROR_USAGE, "%s: %s: expected a list, as [\"a\", \"b\"]",
-                         where, setting->key);
+        settings_assign_list(settings, setting, &text, 1);
+        return true;
     }
     UNREACHABLE();
 }
@@ -439,7 +439,7 @@ bool settings_check(const struct settings *settings, struct error *err)
     if (settings->run == NULL) {
         return error_set(err, ERROR_USAGE, "run is missing: the folder to write to");
     }
-    if (settings->data.train == NULL) {
+    if (settings->data.train.n == 0) {
         return error_set(err, ERROR_USAGE, "data.train is missing: a JSONL file");
     }
     if (settings->data.format == RECORDS_INSTRUCTION &&
@@ -455,9 +455,11 @@ bool settings_check(const struct settings *settings, struct error *err)
                          "train.batch_rows and train.batch_rows_per_rank say the same "
                          "thing twice: give one");
     }
-    if (settings->data.eval == NULL && settings->eval.every_steps > 0) {
+    if (settings->data.eval.n == 0 && settings->data.eval_share == 0.0 &&
+        settings->eval.every_steps > 0) {
         return error_set(err, ERROR_USAGE,
-                         "eval.every_steps is %lld, but there is no data.eval",
+                         "eval.every_steps is %lld, but there is no data.eval and no "
+                         "data.eval_share",
                          (long long)settings->eval.every_steps);
     }
     return true;

@@ -23,11 +23,18 @@
 
 struct error;
 
-enum precision { PRECISION_F32 };
+enum precision { PRECISION_F32, PRECISION_BF16_COMPUTE, PRECISION_BF16 };
 enum engine_kind { ENGINE_CPU };
 enum init_kind { INIT_WEIGHTS, INIT_RANDOM };
 enum data_end { DATA_END_EOS, DATA_END_NONE };
-enum data_loss_on { DATA_LOSS_ON_RESPONSE, DATA_LOSS_ON_ALL };
+enum data_loss_on {
+    DATA_LOSS_ON_RESPONSE,
+    DATA_LOSS_ON_LAST_RESPONSE,
+    DATA_LOSS_ON_ALL
+};
+enum chat_format_choice { CHAT_FORMAT_AUTO, CHAT_FORMAT_GEMMA3, CHAT_FORMAT_GEMMA4 };
+enum rounding_kind { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
+enum lora_base { LORA_BASE_FILE, LORA_BASE_F32, LORA_BASE_BF16 };
 enum optimizer_kind { OPTIMIZER_ADAMW };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };
 enum recompute_kind { RECOMPUTE_NONE, RECOMPUTE_LAYER, RECOMPUTE_AUTO };
@@ -36,6 +43,10 @@ struct string_list {
     const char *const *items; /* [n], owned by the settings' arena */
     int64_t n;
 };
+
+/* A list of one text, which is borrowed. */
+#define STRING_LIST_OF(text) \
+    ((struct string_list){.items = (const char *const[]){text}, .n = 1})
 
 /* Fields in the order of settings.def, where each is explained. */
 struct settings {
@@ -48,17 +59,23 @@ struct settings {
     int64_t memory_limit; /* bytes */
     int init;             /* enum init_kind */
     struct {
-        const char *train;
-        const char *eval;
-        int format; /* enum records_format */
+        struct string_list train;   /* files */
+        struct string_list weights; /* numbers, one per file of train, or empty */
+        struct string_list eval;    /* files */
+        double eval_share;
+        int format;      /* enum records_format */
+        int chat_format; /* enum chat_format_choice */
         const char *template_text;
         const char *response;      /* name of the field */
         struct string_list ignore; /* names of fields */
         int end;                   /* enum data_end */
         int loss_on;               /* enum data_loss_on */
         int64_t row_tokens;        /* length of a row */
-        bool pack;                 /* several examples share a row */
-        bool shuffle;              /* each epoch in an order of its own */
+        int overlong;              /* enum records_overlong */
+        int64_t max_bad_rows;
+        const char *cache; /* NULL: the user's cache folder */
+        bool pack;         /* several examples share a row */
+        bool shuffle;      /* each epoch in an order of its own */
     } data;
     struct {
         int64_t epochs;              /* 0 = only steps count */
@@ -75,17 +92,38 @@ struct settings {
             int64_t warmup_steps;
             double final_lr; /* at the last step */
         } schedule;
+        int rounding; /* enum rounding_kind */
+        double z_loss, label_smoothing;
         double clip_norm;          /* 0 = off */
         struct string_list freeze; /* patterns of tensor names */
         int recompute;             /* enum recompute_kind */
         int64_t max_skipped;
+        double outlier_z; /* 0 = off */
+        int64_t outlier_window;
+        int64_t norms_every; /* 0 = never */
         bool save_model;
     } train;
     struct {
         int64_t every_steps; /* 0 = not by steps */
         bool at_epoch_end;
         int64_t max_rows;
+        int64_t patience; /* 0 = off */
+        double min_delta;
+        bool save_best;
     } eval;
+    struct {
+        int64_t rank; /* 0 = no adapters */
+        double alpha, dropout;
+        struct string_list targets;
+        const char *adapter; /* NULL = new ones */
+        int base;            /* enum lora_base */
+    } lora;
+    struct {
+        struct string_list prompts;
+        int64_t every_steps; /* 0 = at each evaluation */
+        int64_t max_tokens;
+        double temperature;
+    } sample;
 
     struct arena *arena; /* owns all strings */
 };

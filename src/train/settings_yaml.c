@@ -121,8 +121,10 @@ static bool read_value(struct walk *walk, const struct setting *setting)
         return read_list(walk, setting);
     }
     if (walk->event.type != YAML_SCALAR_EVENT) {
-        return error_set(walk->err, ERROR_USAGE, "%s: %s: expected a single value",
-                         where, setting->key);
+        return error_set(walk->err, ERROR_USAGE, "%s: %s: expected %s", where,
+                         setting->key,
+                         setting->kind == SETTING_LIST ? "a list, as [\"a\", \"b\"]"
+                                                       : "a single value");
     }
     if (scalar_is_null(walk)) {
         if (setting->kind != SETTING_STRING) {

@@ -40,7 +40,8 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
     struct value *targets = build_input(graph, "targets", entries);
     struct value *weight = build_input(graph, "weight", type_make(DTYPE_F32, 1, C));
     const struct gemma_options options = {.compute = shape->compute,
-                                          .is_trainable = shape->is_trainable};
+                                          .is_trainable = shape->is_trainable,
+                                          .stored = shape->stored};
     struct gemma_forward forward =
         gemma_build_forward(graph, shape->config, shape->params, &inputs, &options);
     /* [B, T, D] as rows [B * T, D]: loss_rows number them. */

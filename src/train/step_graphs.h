@@ -17,6 +17,7 @@ struct step_shape {
     const struct model_config *config;
     const struct params *params;
     const bool *is_trainable; /* [params->n] */
+    const enum dtype *stored; /* [params->n] as in struct gemma_options, or NULL */
     bool has_ple_rows;        /* the per-layer table is fed as rows */
     int64_t B, T;             /* rows of one pass per rank, tokens of a row */
     int64_t C;                /* entries of loss_rows */

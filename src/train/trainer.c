@@ -221,7 +221,7 @@ static bool note_skipped(struct trainer *trainer, const struct metrics *metrics,
     progress_pause(&trainer->progress);
     log_warning("step %lld skipped: loss %g, gradient norm %g; rows %s of %s",
                 (long long)metrics->step, metrics->loss, metrics->grad_norm,
-                str_text(&rows), settings->data.train);
+                str_text(&rows), settings->data.train.items[0]);
     str_deinit(&rows);
     if (trainer->n_skipped_in_row >= settings->train.max_skipped) {
         return error_set(
@@ -244,7 +244,7 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
      * any. */
     if (hyper->weight_sum <= 0.0) {
         return error_set(err, ERROR_DATA, "%s: step %lld has no token with loss",
-                         settings->data.train, (long long)metrics->step);
+                         settings->data.train.items[0], (long long)metrics->step);
     }
     hyper->lr = schedule_rate(&trainer->schedule, metrics->step);
     hyper->beta1 = settings->train.optimizer.beta1;

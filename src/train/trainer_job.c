@@ -74,12 +74,12 @@ static bool open_data(struct job *job, struct error *err)
                          (long long)settings->data.row_tokens,
                          (long long)job->source.config.max_positions);
     }
-    if (!read_records(job, settings->data.train, 0, &job->train, err)) {
+    if (!read_records(job, settings->data.train.items[0], 0, &job->train, err)) {
         return false;
     }
-    job->has_eval = settings->data.eval != NULL &&
+    job->has_eval = settings->data.eval.n > 0 &&
                     (settings->eval.at_epoch_end || settings->eval.every_steps > 0);
-    return !job->has_eval || read_records(job, settings->data.eval,
+    return !job->has_eval || read_records(job, settings->data.eval.items[0],
                                           settings->eval.max_rows, &job->eval, err);
 }
 

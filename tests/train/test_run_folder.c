@@ -142,10 +142,10 @@ static void a_run_that_is_read_is_not_replaced(void **state)
     assert_non_null(strstr(err.message, "holds the model"));
     assert_int_equal(error_exit_code(err.kind), 2);
     settings.model = base; /* around it: not touched */
-    settings.data.train = model;
+    settings.data.train = STRING_LIST_OF(model);
     assert_false(run_folder_check(&settings, true, &err));
     assert_non_null(strstr(err.message, "holds data.train"));
-    settings.data.train = base;
+    settings.data.train = STRING_LIST_OF(base);
     assert_true(run_folder_check(&settings, true, &err));
     settings_deinit(&settings);
     mem_free(same);

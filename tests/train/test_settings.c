@@ -189,14 +189,14 @@ static void mistakes_get_one_clear_line(void **state)
     assert_refused("data: {row_tokens: 1}",
                    "run.yaml:1:20: data.row_tokens: 1 is not within 2 to 1048576");
     assert_refused("data: {format: csv}",
-                   "run.yaml:1:16: data.format: expected prompt-completion | "
-                   "instruction | text | tokens, got 'csv'");
+                   "run.yaml:1:16: data.format: expected chat | "
+                   "prompt-completion | instruction | text | tokens, got 'csv'");
     assert_refused("data: {pack: maybe}",
                    "run.yaml:1:14: data.pack: expected true or false, got 'maybe'");
     assert_refused("seed: 1\nseed: 2\n", "run.yaml:2:7: seed is given twice");
     assert_refused("data: 3\n",
                    "run.yaml:1:1: data is a section: expected its keys below it");
-    assert_refused("train: {freeze: all}",
+    assert_refused("train: {freeze: {a: b}}",
                    "run.yaml:1:17: train.freeze: expected a list, as [\"a\", \"b\"]");
     assert_refused("- a\n- b\n", "run.yaml:1:1: expected settings, as key: value");
     assert_refused("a: &x 1\nseed: *x\n",

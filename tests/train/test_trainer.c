@@ -62,7 +62,7 @@ static void make_settings(struct settings *settings, const char *name)
     settings_init(settings);
     settings->model = "tests/golden/gemma4-e2b-tiny";
     settings->run = arena_printf(settings->arena, "%s/%s", base, name);
-    settings->data.train = rows_path;
+    settings->data.train = STRING_LIST_OF(rows_path);
     settings->data.format = RECORDS_TOKENS;
     settings->data.row_tokens = 64;
     settings->train.steps = 4;
@@ -225,7 +225,7 @@ static void single_skipped_steps_are_named_and_passed_over(void **state)
     char *rows = write_poisoned("poisoned.jsonl", 6);
     struct settings settings;
     make_settings(&settings, "passed-over");
-    settings.data.train = rows;
+    settings.data.train = STRING_LIST_OF(rows);
     settings.data.pack = false;
     settings.data.shuffle = false;
     settings.train.steps = 6;
