@@ -259,9 +259,13 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
     UNREACHABLE();
 }
 
-/* Only strings can be absent. */
+/* Strings can be absent, and lists empty. */
 void settings_assign_none(struct settings *settings, const struct setting *setting)
 {
+    if (setting->kind == SETTING_LIST) {
+        settings_assign_list(settings, setting, NULL, 0);
+        return;
+    }
     ASSERT(setting->kind == SETTING_STRING);
     *(const char **)field_of(settings, setting) = NULL;
 }

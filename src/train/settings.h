@@ -44,7 +44,7 @@ struct string_list {
     int64_t n;
 };
 
-/* A list of one text, which is borrowed. */
+/* A list of one text, which is borrowed; it lasts as long as the block it stands in. */
 #define STRING_LIST_OF(text) \
     ((struct string_list){.items = (const char *const[]){text}, .n = 1})
 

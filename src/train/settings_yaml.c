@@ -127,7 +127,7 @@ static bool read_value(struct walk *walk, const struct setting *setting)
                                                        : "a single value");
     }
     if (scalar_is_null(walk)) {
-        if (setting->kind != SETTING_STRING) {
+        if (setting->kind != SETTING_STRING && setting->kind != SETTING_LIST) {
             return error_set(walk->err, ERROR_USAGE, "%s: %s has no value", where,
                              setting->key);
         }

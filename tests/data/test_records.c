@@ -299,7 +299,7 @@ static void names(void **state)
     enum records_format format;
     assert_true(records_format_from_name("prompt-completion", &format));
     assert_int_equal(format, RECORDS_PROMPT_COMPLETION);
-    assert_false(records_format_from_name("chat", &format));
+    assert_false(records_format_from_name("csv", &format));
     assert_string_equal(records_format_name(RECORDS_TOKENS), "tokens");
 }
 

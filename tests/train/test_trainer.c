@@ -62,7 +62,9 @@ static void make_settings(struct settings *settings, const char *name)
     settings_init(settings);
     settings->model = "tests/golden/gemma4-e2b-tiny";
     settings->run = arena_printf(settings->arena, "%s/%s", base, name);
-    settings->data.train = STRING_LIST_OF(rows_path);
+    static const char *item;
+    item = rows_path;
+    settings->data.train = (struct string_list){.items = &item, .n = 1};
     settings->data.format = RECORDS_TOKENS;
     settings->data.row_tokens = 64;
     settings->train.steps = 4;
