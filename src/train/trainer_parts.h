@@ -1,0 +1,65 @@
+/*
+ * trainer_parts - what the files of the trainer share: the run's state, and what each
+ * of them does with it.
+ *
+ *     trainer.c          start, loop, end
+ *     trainer_step.c     one optimizer step
+ *     trainer_eval.c     held-out loss
+ *     trainer_save.c     models on disk
+ *     trainer_report.c   lines for people
+ */
+#ifndef TRAIN_TRAINER_PARTS_H
+#define TRAIN_TRAINER_PARTS_H
+
+#include "base/str.h"
+#include "train/metrics.h"
+#include "train/progress.h"
+#include "train/run_folder.h"
+#include "train/schedule.h"
+#include "train/trainer_job.h"
+
+struct trainer {
+    struct job job; /* model, data, engine and what was decided */
+    struct run_folder folder;
+    struct step *step;        /* state and programs */
+    struct loader *loader;    /* training rows, in the order of the run */
+    struct schedule schedule; /* of the learning rate */
+    struct progress progress;
+    struct str line;          /* scratch */
+    int64_t step_number;      /* of the last step, from 1 */
+    int64_t n_skipped_in_row; /* steps without update, the last ones */
+    int64_t n_skipped;        /* in the whole run */
+    int64_t epoch;            /* that the last step belonged to, from 0 */
+
+    /* Sums over the epoch so far. */
+    int64_t epoch_started_ns;
+    double epoch_loss_sum, epoch_weight_sum, epoch_step_ms;
+    int64_t epoch_real_tokens;
+
+    double first_eval_loss, last_eval_loss; /* NaN: none */
+    double first_loss, last_loss;           /* of steps; NaN: none */
+    int64_t started_ns;
+};
+
+/* One optimizer step with what belongs to it; *is_end: there was none left. */
+MUST_USE bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err);
+
+/* Held-out loss now, into *loss, log and trainer. */
+MUST_USE bool trainer_eval(struct trainer *trainer, double *loss, struct error *err);
+
+/* False where the disk has no room for what the run will write. */
+MUST_USE bool trainer_save_check(const struct trainer *trainer, struct error *err);
+
+/* The model as it is now, into the run folder. */
+MUST_USE bool trainer_save_model(struct trainer *trainer, struct error *err);
+
+/* The lines that a log should begin with: enough to see what ran. */
+void trainer_report_start(const struct trainer *trainer);
+
+/* The line of an epoch that has ended; its sums begin anew. */
+void trainer_report_epoch(struct trainer *trainer);
+
+/* The last lines of a run. */
+void trainer_report_end(const struct trainer *trainer);
+
+#endif
