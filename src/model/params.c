@@ -4,6 +4,7 @@
  */
 #include "model/params.h"
 
+#include <assert.h>
 #include <string.h>
 
 #include "base/arena.h"
@@ -115,6 +116,7 @@ static void add_param(struct params *params, struct param_info *info,
                                          row->name),
         .role = role,
         .layer = layer,
+        .base = -1,
         .rank = row->dim[1] == NONE ? 1 : 2,
         .dim = {extent_size(config, row->dim[0], facts_of),
                 extent_size(config, row->dim[1], facts_of)},
@@ -145,7 +147,59 @@ struct params *params_create(const struct model_config *config)
         }
     }
     add_param(params, info, config, PARAM_FINAL_NORM, -1);
+    params->n_model = params->n;
     return params;
+}
+
+/* A [r, in] or B [out, r] of the weight: its name with the matrix before ".weight". */
+static void add_adapter(struct params *params, struct param_info *info, int base,
+                        enum param_role side, int64_t rank)
+{
+    const struct param_info *weight = &info[base];
+    const int stem = (int)(strlen(weight->name) - strlen(".weight"));
+    struct param_info *param = &info[params->n++];
+    *param = (struct param_info){
+        .name = arena_printf(params->arena, "%.*s.%s.weight", stem, weight->name,
+                             side == PARAM_LORA_A ? "lora_A" : "lora_B"),
+        .role = side,
+        .layer = weight->layer,
+        .base = base,
+        .rank = 2,
+        .dim = {side == PARAM_LORA_A ? rank : weight->dim[0],
+                side == PARAM_LORA_A ? weight->dim[1] : rank},
+        .is_trainable_by_default = true,
+    };
+    param->n_elements = param->dim[0] * param->dim[1];
+    params->n_adapter_elements += param->n_elements;
+}
+
+/* The rows move to a larger array; the old one stays in the arena, unused. */
+void params_add_adapters(struct params *params, const bool *has_adapter, int64_t rank,
+                         double scale)
+{
+    ASSERT(params->n == params->n_model && rank > 0);
+    const size_t n_model = (size_t)params->n_model;
+    struct param_info *info =
+        arena_alloc_array(params->arena, 3 * n_model, sizeof(*info));
+    memcpy(info, params->info, n_model * sizeof(*info));
+    int n_layers = 0;
+    for (int i = 0; i < params->n_model; i++) {
+        n_layers = (int)base_max(n_layers, info[i].layer + 1);
+    }
+    uint32_t *adapted =
+        arena_alloc_array(params->arena, (size_t)n_layers, sizeof(*adapted));
+    static_assert(PARAM_ROLE_COUNT <= 32, "a bit for each role");
+    for (int i = 0; i < params->n_model; i++) {
+        if (has_adapter[i]) {
+            ASSERT(info[i].rank == 2 && info[i].layer >= 0);
+            add_adapter(params, info, i, PARAM_LORA_A, rank);
+            add_adapter(params, info, i, PARAM_LORA_B, rank);
+            adapted[info[i].layer] |= UINT32_C(1) << info[i].role;
+        }
+    }
+    params->info = info;
+    params->adapted = adapted;
+    params->lora_scale = scale;
 }
 
 void params_destroy(struct params *params)
@@ -158,8 +212,19 @@ void params_destroy(struct params *params)
 /* Linear over some hundred rows, when graphs are built and files are opened. */
 int params_index(const struct params *params, enum param_role role, int layer)
 {
-    for (int i = 0; i < params->n; i++) {
+    for (int i = 0; i < params->n_model; i++) {
         if (params->info[i].role == role && params->info[i].layer == layer) {
+            return i;
+        }
+    }
+    return -1;
+}
+
+/* The rows of adapters are in the order of their weights. */
+int params_adapter(const struct params *params, enum param_role side, int base)
+{
+    for (int i = params->n_model; i < params->n; i++) {
+        if (params->info[i].role == side && params->info[i].base == base) {
             return i;
         }
     }

@@ -120,7 +120,9 @@ static int find_param(const struct weights *weights, const char *name,
         if (str_starts_with(name, prefixes[i])) {
             *prefix = prefixes[i];
             str_printf(canonical, "model.%s", name + strlen(prefixes[i]));
-            return params_find(weights->params, canonical->text);
+            const int param = params_find(weights->params, canonical->text);
+            /* Rows of adapters are in no model file. */
+            return param < weights->params->n_model ? param : -1;
         }
     }
     return -1;
@@ -301,7 +303,7 @@ static bool check_complete(const struct weights *weights, struct error *err)
 {
     int n_missing = 0;
     const struct param_info *first = NULL;
-    for (int i = 0; i < weights->params->n; i++) {
+    for (int i = 0; i < weights->params->n_model; i++) {
         const struct weights_place *place = &weights->places[i];
         if (place->view == NULL && place->tensor == NULL) {
             first = first == NULL ? &weights->params->info[i] : first;
@@ -330,7 +332,8 @@ struct weights *weights_open_quietly(const char *path,
     weights->config = config;
     weights->params = params;
     weights->prefix = "model.";
-    weights->places = mem_alloc_array((size_t)params->n, sizeof(weights->places[0]));
+    weights->places =
+        mem_alloc_array((size_t)params->n_model, sizeof(weights->places[0]));
     const bool done = file_is_folder(path) ? open_folder(weights, err)
                                            : weights_open_gguf(weights, err);
     if (!done || !check_complete(weights, err)) {
@@ -401,7 +404,7 @@ static void read_quantised(const struct weights *weights,
 bool weights_read(const struct weights *weights, int param, int64_t first_row,
                   int64_t n_rows, float *target, struct error *err)
 {
-    ASSERT(0 <= param && param < weights->params->n);
+    ASSERT(0 <= param && param < weights->params->n_model);
     const struct param_info *info = &weights->params->info[param];
     ASSERT(0 <= first_row && 0 <= n_rows && first_row <= info->dim[0] - n_rows);
     (void)err; /* files are mapped: nothing is left that could fail */
@@ -425,6 +428,37 @@ bool weights_read(const struct weights *weights, int param, int64_t first_row,
                          (size_t)n * width);
     }
     return true;
+}
+
+/* The file's bytes are little-endian; a machine of another order has to convert. */
+static bool is_little_endian(void)
+{
+    const uint16_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
+/* Safetensors files align their first tensor only, so each address is looked at. */
+const void *weights_view(const struct weights *weights, int param, enum dtype *dtype)
+{
+    ASSERT(0 <= param && param < weights->params->n_model);
+    const struct param_info *info = &weights->params->info[param];
+    const struct weights_place *place = &weights->places[param];
+    const unsigned char *bytes;
+    if (place->view != NULL) {
+        bytes = place->view->bytes;
+        *dtype = place->view->dtype;
+    } else {
+        const enum quant_type type = place->tensor->type;
+        if ((type != QUANT_F32 && type != QUANT_BF16) ||
+            (info->is_norm && weights->config->norm_adds_one)) {
+            return NULL;
+        }
+        bytes = place->tensor->bytes;
+        *dtype = type == QUANT_F32 ? DTYPE_F32 : DTYPE_BF16;
+    }
+    const bool fits = (*dtype == DTYPE_F32 || *dtype == DTYPE_BF16) &&
+                      (uintptr_t)bytes % dtype_bytes(*dtype) == 0 && is_little_endian();
+    return fits ? bytes : NULL;
 }
 
 const char *weights_type_name(const struct weights *weights, int param)

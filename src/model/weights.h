@@ -42,6 +42,14 @@ void weights_close(struct weights *weights); /* takes NULL */
 MUST_USE bool weights_read(const struct weights *weights, int param, int64_t first_row,
                            int64_t n_rows, float *target, struct error *err);
 
+/*
+ * The parameter as it lies in the mapped file, row-major in the layout of the table,
+ * and *dtype (F32 or BF16); valid until weights_close. NULL where that is something
+ * else: another type, quantised, not aligned to its elements, a norm stored as 1 + w,
+ * or a machine of another byte order.
+ */
+const void *weights_view(const struct weights *weights, int param, enum dtype *dtype);
+
 /* How a parameter is stored, for people: "bf16", "Q8_0". */
 const char *weights_type_name(const struct weights *weights, int param);
 

@@ -27,7 +27,7 @@ struct weights {
     char *path; /* as given; owned */
     const struct model_config *config;
     const struct params *params;
-    struct weights_place *places; /* [params->n] */
+    struct weights_place *places; /* [params->n_model] */
     struct gguf *gguf;            /* NULL for a folder */
     struct safetensors **shards;  /* [n_shards] */
     char **shard_paths;           /* [n_shards] */

@@ -147,7 +147,7 @@ static struct safetensors_entry *make_entries(const struct output_state *state,
                                               size_t *n)
 {
     const struct params *params = state->output->params;
-    const size_t n_params = (size_t)params->n;
+    const size_t n_params = (size_t)params->n_model;
     const size_t n_others = state->source != NULL ? state->source->n_others : 0;
     *n = n_params + n_others;
     struct safetensors_entry *entries = mem_alloc_array(*n, sizeof(entries[0]));
@@ -212,14 +212,14 @@ static bool write_params(const struct output_state *state,
 {
     const struct params *params = state->output->params;
     int64_t capacity = CHUNK_ELEMENTS;
-    for (int i = 0; i < params->n; i++) {
+    for (int i = 0; i < params->n_model; i++) {
         capacity = base_max(capacity, params->info[i].dim[1]); /* at least one row */
     }
     const size_t bytes = (size_t)capacity * sizeof(float);
     float *values = mem_try_alloc(bytes, "rows to write", err);
     void *converted = mem_try_alloc(bytes, "rows to write", err);
     bool done = values != NULL && converted != NULL;
-    for (int i = 0; i < params->n && done; i++) {
+    for (int i = 0; i < params->n_model && done; i++) {
         done = write_param(state, i, writer, values, capacity, converted, err);
     }
     mem_free(values);
