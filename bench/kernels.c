@@ -321,11 +321,12 @@ static void bench_loss_head(struct machine *machine, struct graph *graph)
     struct value *keep = build_input(graph, "keep", type_scalar(DTYPE_BOOL));
     const double gflop = 2e-9 * T * D * V;
     bench(machine,
-          build_loss_head(graph, hidden, table, rows, targets, weight, 0, false, NULL,
-                          NULL),
+          build_loss_head(graph, hidden, table, rows, targets, weight,
+                          &(struct loss_head_options){.cap = 0.0}, NULL, NULL),
           gflop, 0);
     bench(machine,
-          build_loss_head(graph, hidden, table, rows, targets, weight, 0, true, acc,
+          build_loss_head(graph, hidden, table, rows, targets, weight,
+                          &(struct loss_head_options){.with_gradient = true}, acc,
                           keep),
           3 * gflop, 0);
 }

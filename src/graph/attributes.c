@@ -31,6 +31,8 @@ static bool same_numbers(const struct attributes *a, const struct attributes *b)
 {
     return same_double(a->value, b->value) && same_double(a->eps, b->eps) &&
            same_double(a->theta, b->theta) && same_double(a->factor, b->factor) &&
+           same_double(a->z_loss, b->z_loss) &&
+           same_double(a->label_smoothing, b->label_smoothing) &&
            a->pairs == b->pairs && a->window == b->window &&
            a->ignore_row == b->ignore_row && a->size == b->size;
 }
@@ -44,8 +46,8 @@ static bool same_choices(const struct attributes *a, const struct attributes *b)
            a->compare == b->compare && a->mesh_axis == b->mesh_axis &&
            a->reduce == b->reduce && a->purpose == b->purpose &&
            a->adds_one == b->adds_one && a->with_gradient == b->with_gradient &&
-           a->n_iterations == b->n_iterations && a->n_carries == b->n_carries &&
-           a->n_stacked == b->n_stacked;
+           a->freezes_table == b->freezes_table && a->n_iterations == b->n_iterations &&
+           a->n_carries == b->n_carries && a->n_stacked == b->n_stacked;
 }
 
 /* A field that is added to the struct has to be added here too: nodes that differ in it

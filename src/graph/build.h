@@ -261,24 +261,38 @@ struct value *build_attention(struct graph *graph, struct value *q, struct value
                               struct value *v, struct value *first_key, double scale,
                               int64_t window, struct value **lse);
 
+/* What build_loss_head computes. */
+struct loss_head_options {
+    double cap;             /* soft cap of the logits; 0: none */
+    double z_loss;          /* adds z_loss * logsumexp(z)^2 to the objective */
+    double label_smoothing; /* share of the target that all of V get; below 1 */
+    bool with_gradient;
+    bool freezes_table; /* no d_table, and no work for it */
+};
+
 /*
  * Cross entropy of the rows that carry loss, without ever holding [rows, V]: hidden [N,
  * D], table [V, D], loss_rows i32 [C] (row of hidden; entries with weight 0 are
  * skipped), targets i32 [C], weight f32 [C]. z = hidden[row] . table^T, softcapped by
- * cap when cap > 0. Outputs:
- *   0 loss_sum   f64 []      sum of weight * (logsumexp(z) - z[target])
+ * cap when cap > 0. Hidden and table may be bf16 or f32, each; logits and sums are f32.
+ * Outputs:
+ *   0 loss_sum   f64 []      sum of weight * objective, which is
+ *                            logsumexp(z) - (1 - s) z[target] - s mean(z)
+ *                            + z_loss logsumexp(z)^2, s = label_smoothing
  *   1 token_loss f32 [C]     logsumexp(z) - z[target], unweighted; 0 where weight is 0
  *   2 lse        f32 [C]
  * and with_gradient (upstream gradient of loss_sum is 1; scaling happens in the
  * update):
  *   3 d_hidden   [N, D]      dtype of hidden
- *   4 d_table    f32 [V, D]  plus acc where keep is true, in its memory, when given
+ *   4 d_table    f32 [V, D]  plus acc where keep is true, in its memory, when given;
+ *                            not there where the table is frozen (nor is acc then)
  * f64 hidden: everything f64. Optional operands: acc f32 [V, D], keep bool scalar.
  */
 struct node *build_loss_head(struct graph *graph, struct value *hidden,
                              struct value *table, struct value *loss_rows,
-                             struct value *targets, struct value *weight, double cap,
-                             bool with_gradient, struct value *acc, struct value *keep);
+                             struct value *targets, struct value *weight,
+                             const struct loss_head_options *options, struct value *acc,
+                             struct value *keep);
 
 /* Positions in the hyper vector of adamw. */
 enum adamw_hyper {

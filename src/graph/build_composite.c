@@ -95,16 +95,21 @@ struct value *build_attention(struct graph *graph, struct value *q, struct value
 /* Optional operands come last, and keep only with acc, so their number says which. */
 struct node *build_loss_head(struct graph *graph, struct value *hidden,
                              struct value *table, struct value *loss_rows,
-                             struct value *targets, struct value *weight, double cap,
-                             bool with_gradient, struct value *acc, struct value *keep)
+                             struct value *targets, struct value *weight,
+                             const struct loss_head_options *options, struct value *acc,
+                             struct value *keep)
 {
     ASSERT(acc != NULL || keep == NULL);
+    ASSERT(acc == NULL || !options->freezes_table);
     struct value *const inputs[] = {hidden, table, loss_rows, targets,
                                     weight, acc,   keep};
     const int n_inputs = 5 + (acc != NULL) + (keep != NULL);
     const struct attributes attributes = {
-        .value = cap,
-        .with_gradient = with_gradient,
+        .value = options->cap,
+        .z_loss = options->z_loss,
+        .label_smoothing = options->label_smoothing,
+        .with_gradient = options->with_gradient,
+        .freezes_table = options->freezes_table,
     };
     return graph_append(graph, OP_LOSS_HEAD, n_inputs, inputs, &attributes, NULL, NULL);
 }

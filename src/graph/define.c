@@ -43,7 +43,7 @@ int define_n_outputs(enum op op, int n_inputs, const struct attributes *attribut
         return n_inputs - 1; /* dx, and dweight where there is a weight */
     }
     if (op == OP_LOSS_HEAD) {
-        return attributes->with_gradient ? 5 : 3;
+        return !attributes->with_gradient ? 3 : attributes->freezes_table ? 4 : 5;
     }
     ASSERT(fixed_outputs[op] >= 0);
     return fixed_outputs[op];

@@ -2,8 +2,11 @@
  * define_loss_head - what the loss head means, with the gradient written out by hand
  * for an upstream gradient of 1.
  *
- *     z = cap tanh(h . table^T / cap)      dz = (softmax(z) - onehot(target)) weight
- *     loss = log sum exp z - z[target]     dh = dz (1 - (z / cap)^2) . table
+ *     z = cap tanh(h . table^T / cap)      lse = log sum exp z
+ *     loss = lse - z[target]               for token_loss
+ *     objective = lse - (1 - s) z[target] - s mean(z) + a lse^2       s: smoothing
+ *     dz = (softmax(z) (1 + 2 a lse) - (1 - s) onehot(target) - s / V) weight
+ *     dh = dz (1 - (z / cap)^2) . table                               a: z_loss
  *
  * All logits at once, [C, V]; or, in the tiled form, a part of the vocabulary after the
  * other: once for log-sum-exp and target logit, once more for the gradients. Where the
@@ -66,13 +69,62 @@ static struct value *target_logit(struct graph *graph, struct value *z,
                             &vocabulary_axis);
 }
 
+/* Entries of the whole vocabulary, where a rank may hold a part of it. */
+static double vocabulary_of(const struct graph *graph, const struct value *table)
+{
+    double V = (double)table->type.shape.dim[0];
+    for (int axis = 0; axis < MESH_N_AXES; axis++) {
+        const struct place place = table->type.placement.axis[axis];
+        if (place.kind == PLACE_SPLIT && place.dim == 0) {
+            V *= graph->mesh.size[axis];
+        }
+    }
+    return V;
+}
+
+/* What a body of the tiled form needs to know of the op. */
+struct objective {
+    double cap;       /* 0: none */
+    double z_loss;    /* times lse^2 */
+    double smoothing; /* share of the target that all get */
+    double V;         /* entries of the whole vocabulary */
+};
+
+static struct objective objective_of(const struct define *define)
+{
+    return (struct objective){
+        .cap = define->attributes->value,
+        .z_loss = define->attributes->z_loss,
+        .smoothing = define->attributes->label_smoothing,
+        .V = vocabulary_of(define->graph, define->inputs[TABLE]),
+    };
+}
+
+/* 1 + 2 a lse, what softmax(z) is multiplied by in the gradient: [C]. */
+static struct value *softmax_gain(struct graph *graph, struct value *lse, double z_loss)
+{
+    return build_shift(graph, build_scale(graph, lse, 2.0 * z_loss), 1.0);
+}
+
 /* d loss_sum / d raw logits [C, v]. */
 static struct value *logit_gradient(struct graph *graph, struct value *z,
                                     struct value *lse, struct value *is_target,
-                                    struct value *weight, double cap)
+                                    struct value *weight,
+                                    const struct objective *objective)
 {
-    struct value *dz = build_sub(graph, shifted_exp(graph, z, lse),
-                                 build_cast(graph, is_target, z->type.dtype));
+    const double cap = objective->cap;
+    struct value *p = shifted_exp(graph, z, lse);
+    if (objective->z_loss > 0.0) {
+        struct value *gain = softmax_gain(graph, lse, objective->z_loss);
+        p = build_mul(graph, p, define_spread(graph, gain, z, &row_axis));
+    }
+    struct value *wanted = build_cast(graph, is_target, z->type.dtype);
+    if (objective->smoothing > 0.0) {
+        wanted =
+            build_shift(graph, build_scale(graph, wanted, 1.0 - objective->smoothing),
+                        objective->smoothing / objective->V);
+    }
+    struct value *dz = build_sub(graph, p, wanted);
     dz = build_mul(graph, dz, define_spread(graph, weight, z, &row_axis));
     if (cap > 0.0) {
         struct value *t = build_scale(graph, z, 1.0 / cap);
@@ -83,17 +135,42 @@ static struct value *logit_gradient(struct graph *graph, struct value *z,
     return dz;
 }
 
+/* What is added up, per row [C]: the loss itself, or with its further terms. z_sum: the
+ * sum of each row's logits, NULL without smoothing.
+ * objective = loss + s (z[target] - z_sum / V) + a lse^2 */
+static struct value *define_objective(const struct define *define, struct value *loss,
+                                      struct value *lse, struct value *at_target,
+                                      struct value *z_sum)
+{
+    struct graph *graph = define->graph;
+    const struct objective objective = objective_of(define);
+    struct value *full = loss;
+    if (objective.smoothing > 0.0) {
+        struct value *mean = build_scale(graph, z_sum, 1.0 / objective.V);
+        struct value *lead = build_sub(graph, at_target, mean);
+        full = build_add(graph, full, build_scale(graph, lead, objective.smoothing));
+    }
+    if (objective.z_loss > 0.0) {
+        struct value *square = build_mul(graph, lse, lse);
+        full = build_add(graph, full, build_scale(graph, square, objective.z_loss));
+    }
+    return full;
+}
+
 /* Outputs 0 to 2. Rows of weight 0 are not looked at: whatever they hold, they give
  * zeros. */
 static void define_losses(struct define *define, struct value *weight,
-                          struct value *lse, struct value *at_target)
+                          struct value *lse, struct value *at_target,
+                          struct value *z_sum)
 {
     struct graph *graph = define->graph;
     struct value *zero = build_scalar(graph, weight->type.dtype, 0.0);
     struct value *counts = build_compare(graph, COMPARE_NE, weight, zero);
     struct value *loss =
         build_select(graph, counts, build_sub(graph, lse, at_target), zero);
-    struct value *weighted = build_mul(graph, define_cast(graph, loss, DTYPE_F64),
+    struct value *full = define_objective(define, loss, lse, at_target, z_sum);
+    full = full == loss ? loss : build_select(graph, counts, full, zero);
+    struct value *weighted = build_mul(graph, define_cast(graph, full, DTYPE_F64),
                                        define_cast(graph, weight, DTYPE_F64));
     define->outputs[0] = build_reduce_sum(graph, weighted, 1, &row_axis);
     define->outputs[1] = loss;
@@ -138,8 +215,8 @@ static void define_whole(struct define *define, struct value *h, struct value *w
 {
     struct graph *graph = define->graph;
     struct value *table = define->inputs[TABLE];
-    const double cap = define->attributes->value;
-    struct value *z = logits(graph, h, table, cap); /* [C, V] */
+    const struct objective objective = objective_of(define);
+    struct value *z = logits(graph, h, table, objective.cap); /* [C, V] */
     /* [C], like sum and lse. */
     struct value *top = build_reduce_max(graph, z, 1, &vocabulary_axis);
     top = combine(graph, top, z, REDUCE_MAX);
@@ -148,15 +225,24 @@ static void define_whole(struct define *define, struct value *h, struct value *w
     sum = combine(graph, sum, z, REDUCE_SUM);
     struct value *lse = build_add(graph, top, build_log(graph, sum));
     struct value *is_target = target_mask(graph, z, define->inputs[TARGETS], NULL);
+    struct value *z_sum = NULL;
+    if (objective.smoothing > 0.0) {
+        z_sum = build_reduce_sum(graph, z, 1, &vocabulary_axis);
+        z_sum = combine(graph, z_sum, z, REDUCE_SUM);
+    }
     define_losses(define, weight, lse,
-                  combine(graph, target_logit(graph, z, is_target), z, REDUCE_SUM));
+                  combine(graph, target_logit(graph, z, is_target), z, REDUCE_SUM),
+                  z_sum);
     if (!define->attributes->with_gradient) {
         return;
     }
-    struct value *dz = logit_gradient(graph, z, lse, is_target, weight, cap);
+    struct value *dz = logit_gradient(graph, z, lse, is_target, weight, &objective);
     dz = define_cast(graph, dz, h->type.dtype);
     define_hidden_gradient(define,
                            build_matmul(graph, dz, table, false, false, h->type.dtype));
+    if (define->attributes->freezes_table) {
+        return;
+    }
     struct value *keep = define->n_inputs > KEEP ? define->inputs[KEEP] : NULL;
     define->outputs[4] =
         define->n_inputs > ACC
@@ -211,9 +297,10 @@ static struct part part_begin(struct graph *body, struct value *iteration,
     return part;
 }
 
-/* Carries: largest logit, sum of exponentials above it, target logit; all [C]. */
+/* Carries: largest logit, sum of exponentials above it, target logit, and with
+ * smoothing the sum of logits; all [C]. */
 static struct graph *forward_body(const struct mesh *mesh, struct value *const *carries,
-                                  const struct value *parts,
+                                  int n_carries, const struct value *parts,
                                   struct value *const *invariants, double cap)
 {
     struct graph *body = graph_create(mesh);
@@ -221,6 +308,8 @@ static struct graph *forward_body(const struct mesh *mesh, struct value *const *
     struct value *top = define_argument(body, "top", carries[0]);
     struct value *sum = define_argument(body, "sum", carries[1]);
     struct value *at_target = define_argument(body, "at_target", carries[2]);
+    struct value *z_sum =
+        n_carries > 3 ? define_argument(body, "z_sum", carries[3]) : NULL;
     const struct part part = part_begin(body, iteration, parts, invariants, cap);
 
     struct value *new_top =
@@ -235,31 +324,39 @@ static struct graph *forward_body(const struct mesh *mesh, struct value *const *
     graph_add_output(body, "at_target",
                      build_add(body, at_target, target_logit(body, part.z, is_target)),
                      NULL);
+    if (z_sum != NULL) {
+        struct value *more = build_reduce_sum(body, part.z, 1, &vocabulary_axis);
+        graph_add_output(body, "z_sum", build_add(body, z_sum, more), NULL);
+    }
     return body;
 }
 
-/* Carry: dh [C, D]. Result: the part's rows of d_table [v, D]. */
+/* Carry: dh [C, D]. Result: the part's rows of d_table [v, D], unless it is frozen. */
 static struct graph *backward_body(const struct mesh *mesh,
                                    struct value *const *carries,
                                    const struct value *parts,
-                                   struct value *const *invariants, double cap)
+                                   struct value *const *invariants,
+                                   const struct objective *objective, bool has_table)
 {
     struct graph *body = graph_create(mesh);
     struct value *iteration = build_input(body, "iteration", type_scalar(DTYPE_I32));
     struct value *dh = define_argument(body, "dh", carries[0]);
-    const struct part part = part_begin(body, iteration, parts, invariants, cap);
+    const struct part part =
+        part_begin(body, iteration, parts, invariants, objective->cap);
     struct value *lse = define_argument(body, "lse", invariants[2]);
     struct value *weight = define_argument(body, "weight", invariants[3]);
 
     struct value *is_target = target_mask(body, part.z, part.targets, part.first);
-    struct value *dz = logit_gradient(body, part.z, lse, is_target, weight, cap);
+    struct value *dz = logit_gradient(body, part.z, lse, is_target, weight, objective);
     dz = define_cast(body, dz, part.h->type.dtype);
     struct value *added =
         build_matmul(body, dz, part.table, false, false, dh->type.dtype);
     graph_add_output(body, "dh", build_add(body, dh, added), NULL);
-    graph_add_output(body, "d_table",
-                     build_matmul(body, dz, part.h, true, false, weight->type.dtype),
-                     NULL);
+    if (has_table) {
+        graph_add_output(
+            body, "d_table",
+            build_matmul(body, dz, part.h, true, false, weight->type.dtype), NULL);
+    }
     return body;
 }
 
@@ -272,11 +369,16 @@ static void define_part_gradients(struct define *define, int64_t n_parts,
     struct type type = h->type;
     type.dtype = define_math_dtype(type.dtype);
     struct value *carry = build_constant(graph, type, 0.0);
-    struct graph *body = backward_body(&graph->mesh, &carry, parts, invariants,
-                                       define->attributes->value);
+    const struct objective objective = objective_of(define);
+    const bool has_table = !define->attributes->freezes_table;
+    struct graph *body =
+        backward_body(&graph->mesh, &carry, parts, invariants, &objective, has_table);
     const struct node *loop = build_repeat(graph, (int)n_parts, body, &carry, 1, &parts,
                                            1, invariants, 4, "gradients");
     define_hidden_gradient(define, define_cast(graph, loop->outputs[0], h->type.dtype));
+    if (!has_table) {
+        return;
+    }
     /* [n, v, D] -> [V, D] */
     struct value *d_table =
         build_reshape(graph, loop->outputs[1], define->inputs[TABLE]->type.shape);
@@ -301,19 +403,23 @@ static void define_in_parts(struct define *define, int64_t n_parts, struct value
                              table->type.shape.dim[1]};
     /* [n, v, D] */
     struct value *parts = build_reshape(graph, table, type_shape(3, dims));
-    struct value *carries[3] = {
+    struct value *carries[4] = {
         build_constant(graph, weight->type, -1e30), /* below all logits */
         build_constant(graph, weight->type, 0.0),
         build_constant(graph, weight->type, 0.0),
+        build_constant(graph, weight->type, 0.0),
     };
+    const int n_carries = define->attributes->label_smoothing > 0.0 ? 4 : 3;
     struct value *invariants[4] = {h, define->inputs[TARGETS], NULL, weight};
-    struct graph *body = forward_body(&graph->mesh, carries, parts, invariants,
-                                      define->attributes->value);
-    const struct node *loop = build_repeat(graph, (int)n_parts, body, carries, 3,
-                                           &parts, 1, invariants, 2, "losses");
+    struct graph *body = forward_body(&graph->mesh, carries, n_carries, parts,
+                                      invariants, define->attributes->value);
+    const struct node *loop =
+        build_repeat(graph, (int)n_parts, body, carries, n_carries, &parts, 1,
+                     invariants, 2, "losses");
     struct value *lse =
         build_add(graph, loop->outputs[0], build_log(graph, loop->outputs[1]));
-    define_losses(define, weight, lse, loop->outputs[2]);
+    define_losses(define, weight, lse, loop->outputs[2],
+                  n_carries > 3 ? loop->outputs[3] : NULL);
     if (define->attributes->with_gradient) {
         invariants[2] = lse;
         define_part_gradients(define, n_parts, parts, invariants);

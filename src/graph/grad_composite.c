@@ -101,7 +101,7 @@ void grad_sum_squares(struct grad_rule *rule)
 
 /*
  * The loss head has computed its gradients already, for an upstream gradient of 1: that
- * is the only one it takes (scaling happens in the update).
+ * is the only one it takes (scaling happens in the update). A frozen table has none.
  */
 void grad_loss_head(struct grad_rule *rule)
 {
@@ -111,6 +111,9 @@ void grad_loss_head(struct grad_rule *rule)
     const struct node *seed = rule->dy[0]->node;
     ASSERT(seed->op == OP_CONSTANT && seed->attributes.value == 1.0);
     rule->dx[0] = node->outputs[3];
+    if (node->attributes.freezes_table) {
+        return;
+    }
     rule->dx[1] = node->outputs[4];
 }
 

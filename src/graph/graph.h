@@ -74,10 +74,13 @@ struct attributes {
     int64_t window; /* attention: 0 = none */
     int64_t
         ignore_row; /* gather_rows, scatter_add_rows, embed: no gradient; -1 = none */
-    bool with_gradient; /* loss_head */
-    int n_iterations;   /* repeat */
-    int n_carries;      /* repeat */
-    int n_stacked;      /* repeat */
+    bool with_gradient;     /* loss_head */
+    bool freezes_table;     /* loss_head: no gradient of the table */
+    double z_loss;          /* loss_head: times the square of log-sum-exp */
+    double label_smoothing; /* loss_head: share spread over the vocabulary */
+    int n_iterations;       /* repeat */
+    int n_carries;          /* repeat */
+    int n_stacked;          /* repeat */
 };
 
 bool attributes_equal(const struct attributes *a, const struct attributes *b);

@@ -47,10 +47,18 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
     /* [B, T, D] as rows [B * T, D]: loss_rows number them. */
     const int64_t rows[] = {shape->B * shape->T, shape->config->D};
     struct value *hidden = build_reshape(graph, forward.hidden, type_shape(2, rows));
+    const int table = params_index(shape->params, PARAM_EMBED, -1);
+    /* Evaluation tells the plain cross entropy, whatever is trained on. */
+    const struct loss_head_options head_options = {
+        .cap = shape->config->final_softcap,
+        .z_loss = with_gradient ? shape->z_loss : 0.0,
+        .label_smoothing = with_gradient ? shape->label_smoothing : 0.0,
+        .with_gradient = with_gradient,
+        .freezes_table = with_gradient && !shape->is_trainable[table],
+    };
     /* hidden [B * T, D], table [V, D]: logits exist only inside of the head. */
-    struct node *head =
-        build_loss_head(graph, hidden, forward.table, loss_rows, targets, weight,
-                        shape->config->final_softcap, with_gradient, NULL, NULL);
+    struct node *head = build_loss_head(graph, hidden, forward.table, loss_rows,
+                                        targets, weight, &head_options, NULL, NULL);
     graph_add_output(graph, "loss_sum", head->outputs[0], NULL);
     if (!with_gradient) {
         graph_add_output(graph, "token_loss", head->outputs[1], NULL);

@@ -22,6 +22,7 @@ struct step_shape {
     int64_t B, T;             /* rows of one pass per rank, tokens of a row */
     int64_t C;                /* entries of loss_rows */
     enum dtype compute;       /* of activations */
+    double z_loss, label_smoothing; /* of the training loss, see build_loss_head */
     bool recomputes; /* activations inside a layer again in the backward pass */
 };
 

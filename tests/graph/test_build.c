@@ -79,11 +79,13 @@ static void optional_operands_may_be_left_out(void **state)
     assert_int_equal(build_rms_norm(graph, a, NULL, 1e-6, false)->node->n_inputs, 1);
     assert_int_equal(build_rms_norm(graph, a, weight, 1e-6, false)->node->n_inputs, 2);
     const struct node *plain =
-        build_loss_head(graph, a, a, ids, ids, weight, 30.0, false, NULL, NULL);
+        build_loss_head(graph, a, a, ids, ids, weight,
+                        &(struct loss_head_options){.cap = 30.0}, NULL, NULL);
     assert_int_equal(plain->n_inputs, 5);
     assert_int_equal(plain->n_outputs, 3);
-    const struct node *whole =
-        build_loss_head(graph, a, a, ids, ids, weight, 30.0, true, a, keep);
+    const struct node *whole = build_loss_head(
+        graph, a, a, ids, ids, weight,
+        &(struct loss_head_options){.cap = 30.0, .with_gradient = true}, a, keep);
     assert_int_equal(whole->n_inputs, 7);
     assert_int_equal(whole->n_outputs, 5);
     assert_true(whole->attributes.value == 30.0);

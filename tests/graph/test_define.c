@@ -106,8 +106,9 @@ static void check_unweighted_rows(bool is_lowered)
     struct value *rows = input(graph, "rows", DTYPE_I32, 1, rows_dim);
     struct value *targets = input(graph, "targets", DTYPE_I32, 1, rows_dim);
     struct value *weight = input(graph, "weight", DTYPE_F32, 1, rows_dim);
-    const struct node *node = build_loss_head(graph, hidden, table, rows, targets,
-                                              weight, 30.0, true, NULL, NULL);
+    const struct node *node = build_loss_head(
+        graph, hidden, table, rows, targets, weight,
+        &(struct loss_head_options){.cap = 30.0, .with_gradient = true}, NULL, NULL);
     static const char *const names[] = {"loss", "token", "lse", "dh", "dt"};
     const int64_t sizes[] = {0, C, C, N * D, V * D};
     for (int i = 0; i < 5; i++) {

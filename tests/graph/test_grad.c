@@ -211,8 +211,9 @@ static void the_loss_head_hands_over_its_outputs(void **state)
     struct value *rows = build_input(graph, "rows", type_make(DTYPE_I32, 1, dim));
     struct value *targets = build_input(graph, "targets", type_make(DTYPE_I32, 1, dim));
     struct value *weight = build_input(graph, "weight", type_make(DTYPE_F32, 1, dim));
-    const struct node *node = build_loss_head(graph, hidden, table, rows, targets,
-                                              weight, 0.0, true, NULL, NULL);
+    const struct node *node =
+        build_loss_head(graph, hidden, table, rows, targets, weight,
+                        &(struct loss_head_options){.with_gradient = true}, NULL, NULL);
     struct value *wrt[2] = {hidden, table};
     struct value *gradients[2];
     differentiate(graph, node->outputs[0], 2, wrt, false, gradients);

@@ -48,10 +48,12 @@ static void the_loss_head_and_adamw_update_in_place(void **state)
     struct value *rows = input(graph, "i32[3]");
     struct value *weight = input(graph, "f32[3]");
     struct value *keep = input(graph, "bool[]");
-    const struct node *plain = build_loss_head(graph, hidden, table, rows, rows, weight,
-                                               0.0, true, NULL, NULL);
-    const struct node *into = build_loss_head(graph, hidden, table, rows, rows, weight,
-                                              0.0, true, table, keep);
+    const struct node *plain =
+        build_loss_head(graph, hidden, table, rows, rows, weight,
+                        &(struct loss_head_options){.with_gradient = true}, NULL, NULL);
+    const struct node *into = build_loss_head(
+        graph, hidden, table, rows, rows, weight,
+        &(struct loss_head_options){.with_gradient = true}, table, keep);
     for (int i = 0; i < 5; i++) {
         assert_int_equal(graph_node_alias(plain, i), -1);
         assert_int_equal(graph_node_alias(into, i), i == 4 ? 5 : -1);

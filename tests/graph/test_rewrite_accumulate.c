@@ -52,7 +52,8 @@ static struct graph *tied_model(void)
     h = build_linear(graph, h, build_use_param(graph, w, DTYPE_F32));
     h = build_rms_norm(graph, h, build_use_param(graph, norm, DTYPE_F32), 1e-6, true);
     const struct node *head =
-        build_loss_head(graph, h, used, rows, targets, weight, 0, true, NULL, NULL);
+        build_loss_head(graph, h, used, rows, targets, weight,
+                        &(struct loss_head_options){.with_gradient = true}, NULL, NULL);
     graph_add_output(graph, "loss", head->outputs[0], NULL);
     struct value *wrt[] = {table, w, norm};
     struct value *gradients[3];

@@ -116,13 +116,17 @@ static struct value *row_weight(struct op_build *b)
     return build_select(b->graph, b->inputs[5], b->inputs[4], zero);
 }
 
-/* numbers: cap */
+/* numbers: cap, z_loss, label smoothing */
 static void loss_head(struct op_build *b)
 {
     struct value **x = b->inputs;
     const struct node *node =
-        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b), b->numbers[0],
-                        true, NULL, NULL);
+        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b),
+                        &(struct loss_head_options){.cap = b->numbers[0],
+                                                    .z_loss = b->numbers[1],
+                                                    .label_smoothing = b->numbers[2],
+                                                    .with_gradient = true},
+                        NULL, NULL);
     for (int i = 0; i < 3; i++) {
         give(b, node->outputs[i]);
     }
@@ -133,9 +137,22 @@ static void loss_head_only(struct op_build *b)
 {
     struct value **x = b->inputs;
     const struct node *node =
-        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b), b->numbers[0],
-                        false, NULL, NULL);
+        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b),
+                        &(struct loss_head_options){.cap = b->numbers[0]}, NULL, NULL);
     for (int i = 0; i < 3; i++) {
+        give(b, node->outputs[i]);
+    }
+}
+
+/* A frozen table gets no gradient, and the hidden rows the same as ever. */
+static void loss_head_frozen(struct op_build *b)
+{
+    struct value **x = b->inputs;
+    const struct loss_head_options options = {
+        .cap = b->numbers[0], .with_gradient = true, .freezes_table = true};
+    const struct node *node = build_loss_head(b->graph, x[0], x[1], x[2], x[3],
+                                              row_weight(b), &options, NULL, NULL);
+    for (int i = 0; i < 4; i++) {
         give(b, node->outputs[i]);
     }
 }
@@ -145,8 +162,12 @@ static void loss_head_into(struct op_build *b)
 {
     struct value **x = b->inputs;
     const struct node *node =
-        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b), b->numbers[0],
-                        true, x[6], x[7]);
+        build_loss_head(b->graph, x[0], x[1], x[2], x[3], row_weight(b),
+                        &(struct loss_head_options){.cap = b->numbers[0],
+                                                    .z_loss = b->numbers[1],
+                                                    .label_smoothing = b->numbers[2],
+                                                    .with_gradient = true},
+                        x[6], x[7]);
     for (int i = 0; i < 5; i++) {
         give(b, node->outputs[i]);
     }
@@ -246,8 +267,10 @@ static void tied_table(struct op_build *b)
     struct value **x = b->inputs; /* table, ids, loss rows, targets, weight, mask */
     struct value *h = build_embed(graph, x[0], x[1], 2.0, -1);
     h = build_rms_norm(graph, h, NULL, 1e-6, false);
-    const struct node *node = build_loss_head(graph, h, x[0], x[2], x[3], row_weight(b),
-                                              b->numbers[0], true, NULL, NULL);
+    const struct node *node = build_loss_head(
+        graph, h, x[0], x[2], x[3], row_weight(b),
+        &(struct loss_head_options){.cap = b->numbers[0], .with_gradient = true}, NULL,
+        NULL);
     give(b, node->outputs[0]);
 }
 
@@ -330,6 +353,18 @@ const struct op_case op_cases_composite[] = {
     {.op = OP_LOSS_HEAD, "loss_head capped", loss_head,
      {X(-3, 3, 24, 7), X(-3, 3, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},
      {5}, {"S0 - S0 S0 S0 S0", "- T0 - - - -"}, .n_seeded = 1, .seed_is_one = true},
+    {.op = OP_LOSS_HEAD, "loss_head z_loss", loss_head,
+     {X(-3, 3, 24, 7), X(-3, 3, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},
+     {0, 0.05}, {"S0 - S0 S0 S0 S0", "- T0 - - - -"}, .n_seeded = 1, .seed_is_one = true},
+    {.op = OP_LOSS_HEAD, "loss_head smoothed", loss_head,
+     {X(-3, 3, 24, 7), X(-3, 3, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},
+     {5, 0.05, 0.2}, {"S0 - S0 S0 S0 S0", "- T0 - - - -"}, .n_seeded = 1, .seed_is_one = true},
+    {.op = OP_LOSS_HEAD, "loss_head smoothed large", loss_head,
+     {X(-1, 1, 97, 33), X(-1, 1, 1031, 33), ROWS(61), I32(0, 1030, 61), FIXED(0.3, 1, 61),
+      BOOL(61)}, {0, 0.02, 0.3}, .n_seeded = 1, .seed_is_one = true},
+    {.op = OP_LOSS_HEAD, "loss_head frozen", loss_head_frozen,
+     {FIXED(-1, 1, 24, 7), FIXED(-1, 1, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12),
+      BOOL(12)}, {30}, {"S0 - S0 S0 S0 S0"}},
     {.op = OP_LOSS_HEAD, "loss_head large", loss_head,
      {X(-1, 1, 97, 33), X(-1, 1, 1031, 33), ROWS(61), I32(0, 1030, 61), FIXED(0.3, 1, 61),
       BOOL(61)}, {30}, .n_seeded = 1, .seed_is_one = true},

@@ -138,8 +138,9 @@ static void make_loss_head(struct graph *graph)
     struct value *weight = floats(graph, "positive", 1, (int64_t[]){C});
     struct value *acc = floats(graph, "acc", 2, (int64_t[]){V, D});
     struct value *keep = build_input(graph, "keep", type_scalar(DTYPE_BOOL));
-    const struct node *head = build_loss_head(graph, hidden, table, rows, targets,
-                                              weight, 30, true, acc, keep);
+    const struct node *head = build_loss_head(
+        graph, hidden, table, rows, targets, weight,
+        &(struct loss_head_options){.cap = 30, .with_gradient = true}, acc, keep);
     static const char *const names[] = {"loss_sum", "token_loss", "lse", "d hidden",
                                         "d table"};
     for (int i = 0; i < 5; i++) {

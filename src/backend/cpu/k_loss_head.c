@@ -6,11 +6,13 @@
  *
  *   z = softcap(hidden . table^T)             tile by tile, with max and sum of exp
  *   lse = log sum exp z                       the tiles combined in order, in f64
- *   dz = weight (exp(z - lse) - onehot) softcap'   in place
+ *   dz = weight (exp(z - lse) (1 + 2 a lse) - (1 - s) onehot - s / V) softcap'  in place
  *   d_table (+)= dz^T . hidden                the first chunk overwrites, unless kept
  *   d_hidden = dz . table                     summed over fixed parts of the vocabulary
  *
- * The last three run on one tile after the other while it is in cache.
+ * The last three run on one tile after the other while it is in cache. a is z_loss, s
+ * label smoothing. A bf16 table is widened tile by tile, bf16 hidden rows when they are
+ * gathered; all sums are f32 or wider.
  */
 #include "backend/cpu/k_loss_head.h"
 
@@ -20,22 +22,26 @@
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/k_grid.h"
 #include "backend/cpu/native.h"
+#include "backend/cpu/plain.h"
 
 /* One rank's operands and scratch, and the chunk at hand. */
 struct work {
     struct loss_head head;
     const struct gemm *gemm;
     const struct native *native;
+    const struct attributes *attributes; /* z_loss, label_smoothing */
     float cap;
+    float *widened; /* [tile, D] of this thread, for a bf16 table */
 
-    const float *hidden;      /* [N, D] */
-    const float *table;       /* [V, D] */
+    const unsigned char *hidden; /* [N, D] of hidden_dtype */
+    const unsigned char *table;  /* [V, D] of table_dtype */
+    enum dtype hidden_dtype, table_dtype;
     const int32_t *loss_rows; /* [C] */
     const int32_t *targets;   /* [C] */
     const float *weight;      /* [C] */
     double *loss_sum;
     float *token_loss, *lse; /* [C] */
-    float *d_hidden;         /* [N, D] or NULL */
+    unsigned char *d_hidden; /* [N, D] of hidden_dtype, or NULL */
     float *d_table;          /* [V, D] or NULL */
     bool keeps;              /* d_table has a sum that stays */
 
@@ -57,6 +63,9 @@ static void take_operands(struct work *work, const struct node *node,
 {
     work->hidden = rank->inputs[0];
     work->table = rank->inputs[1];
+    work->hidden_dtype = node->inputs[0]->type.dtype;
+    work->table_dtype = node->inputs[1]->type.dtype;
+    work->attributes = &node->attributes;
     work->loss_rows = rank->inputs[2];
     work->targets = rank->inputs[3];
     work->weight = rank->inputs[4];
@@ -65,6 +74,8 @@ static void take_operands(struct work *work, const struct node *node,
     work->lse = rank->outputs[2];
     if (work->head.has_gradient) {
         work->d_hidden = rank->outputs[3];
+    }
+    if (work->head.has_table_gradient) {
         work->d_table = rank->outputs[4];
         const bool has_sum = node->n_inputs > 5;
         work->keeps = has_sum && (node->n_inputs < 7 || *(const bool *)rank->inputs[6]);
@@ -138,8 +149,9 @@ static void prepare(struct work *work, int64_t task)
     }
     const struct grid_span span =
         grid_span(task - 1, LOSS_HEAD_CLEAR, work->head.N * work->head.D);
-    memset(work->d_hidden + span.begin, 0,
-           (size_t)(span.end - span.begin) * sizeof(float));
+    const size_t size = dtype_bytes(work->hidden_dtype);
+    memset(work->d_hidden + (size_t)span.begin * size, 0,
+           (size_t)(span.end - span.begin) * size);
 }
 
 /* Row of hidden of the chunk's row r, or -1 when there is no such row. */
@@ -156,14 +168,30 @@ static void gather(const struct work *work, int64_t task)
     const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
     for (int64_t r = rows.begin; r < rows.end; r++) {
         const int64_t row = hidden_row(work, r);
-        const size_t row_bytes = (size_t)D * sizeof(float);
         if (row < 0) {
-            memset(work->gathered + r * D, 0, row_bytes);
+            memset(work->gathered + r * D, 0, (size_t)D * sizeof(float));
         } else {
-            memcpy(work->gathered + r * D, work->hidden + row * D, row_bytes);
+            const size_t size = dtype_bytes(work->hidden_dtype);
+            plain_cast(work->hidden_dtype, work->hidden + (size_t)(row * D) * size,
+                       DTYPE_F32, work->gathered + r * D, D);
         }
         work->target[r] = 0; /* stays so when the target is no token */
     }
+}
+
+/* The rows of the table for these columns of the logits, [width, D] f32: in place, or
+ * widened for this task. */
+static const float *table_rows(const struct work *work, struct grid_span columns)
+{
+    const int64_t D = work->head.D;
+    const unsigned char *rows =
+        work->table + (size_t)(columns.begin * D) * dtype_bytes(work->table_dtype);
+    if (work->table_dtype == DTYPE_F32) {
+        return (const float *)(const void *)rows;
+    }
+    plain_cast(work->table_dtype, rows, DTYPE_F32, work->widened,
+               (columns.end - columns.begin) * D);
+    return work->widened;
 }
 
 /* One tile, from the product to its statistics while it is in cache. z [n, width] =
@@ -175,11 +203,10 @@ static void compute_logits(const struct work *work, int64_t tile)
     const struct grid_span columns = tile_span(work, tile);
     const int64_t width = columns.end - columns.begin;
     float *z = tile_logits(work, tile);
-    float *stats = work->stats + tile * head->chunk_rows * 2;
+    float *stats = work->stats + tile * head->chunk_rows * LOSS_HEAD_STATS;
 
     work->gemm->f32(false, true, work->n, width, head->D, work->gathered, head->D,
-                    work->table + columns.begin * head->D, head->D, false, z,
-                    head->tile);
+                    table_rows(work, columns), head->D, false, z, head->tile);
     for (int64_t r = 0; r < work->n; r++) {
         float *row = z + r * head->tile;
         if (work->cap > 0.0F) {
@@ -189,52 +216,76 @@ static void compute_logits(const struct work *work, int64_t tile)
         if (target >= columns.begin && target < columns.end) {
             work->target[r] = row[target - columns.begin];
         }
-        stats[2 * r] = work->native->row_max(row, width);
-        stats[2 * r + 1] = work->native->row_sum_exp(row, stats[2 * r], width);
+        float *found = stats + LOSS_HEAD_STATS * r;
+        found[0] = work->native->row_max(row, width);
+        found[1] = work->native->row_sum_exp(row, found[0], width);
+        if (work->attributes->label_smoothing > 0.0) {
+            found[2] = work->native->row_sum(row, width);
+        }
     }
 }
 
-/* Largest and sum over the tiles in order, in f64: their number grows with V. lse = M +
+/* What is added up for a row: the loss, and the further terms of the objective. z_sum:
+ * the sum of the row's logits. */
+static double objective(const struct work *work, double lse, double at_target,
+                        double z_sum)
+{
+    const double smoothing = work->attributes->label_smoothing;
+    double loss = lse - at_target + work->attributes->z_loss * lse * lse;
+    if (smoothing > 0.0) {
+        loss += smoothing * (at_target - z_sum / (double)work->head.V);
+    }
+    return loss;
+}
+
+/* Largest and sums over the tiles in order, in f64: their number grows with V. lse = M +
  * log sum over tiles of l_t exp(m_t - M), M = max m_t; loss = lse - z[target]. */
 static void combine(const struct work *work, int64_t task)
 {
     const struct grid_span rows = grid_span(task, LOSS_HEAD_ROWS, work->n);
-    const int64_t tile_stats = work->head.chunk_rows * 2;
+    const int64_t tile_stats = work->head.chunk_rows * LOSS_HEAD_STATS;
     for (int64_t r = rows.begin; r < rows.end; r++) {
-        const float *stats = work->stats + 2 * r;
+        const float *stats = work->stats + LOSS_HEAD_STATS * r;
         float largest = -INFINITY;
         for (int64_t tile = 0; tile < work->head.n_tiles; tile++) {
             const float found = stats[tile * tile_stats];
             largest = found > largest ? found : largest;
         }
         double sum = 0;
+        double z_sum = 0;
         for (int64_t tile = 0; tile < work->head.n_tiles; tile++) {
             const float *found = stats + tile * tile_stats;
             sum += (double)found[1] * exp((double)found[0] - (double)largest);
+            z_sum += work->attributes->label_smoothing > 0.0 ? (double)found[2] : 0.0;
         }
         const double lse = (double)largest + log(sum);
         const int64_t entry = work->entry[r];
-        work->losses[entry] = lse - (double)work->target[r];
-        work->token_loss[entry] = (float)work->losses[entry];
+        const double at_target = (double)work->target[r];
+        work->losses[entry] = objective(work, lse, at_target, z_sum);
+        work->token_loss[entry] = (float)(lse - at_target);
         work->lse[entry] = (float)lse;
     }
 }
 
-/* Logits of one tile into their gradient. dz = weight (exp(z - lse) - onehot(target))
- * (1 - (z / cap)^2); z is capped already, and d softcap(x) / dx = 1 - (softcap(x) /
- * cap)^2. */
+/* Logits of one tile into their gradient, see the head of this file; z is capped
+ * already, and d softcap(x) / dx = 1 - (softcap(x) / cap)^2. */
 static void compute_dlogits(const struct work *work, struct grid_span columns, float *z)
 {
+    const double smoothing = work->attributes->label_smoothing;
+    const float floor = (float)(smoothing / (double)work->head.V);
+    const float peak = (float)(1.0 - smoothing);
     for (int64_t r = 0; r < work->n; r++) {
         float *row = z + r * work->head.tile;
         const int64_t entry = work->entry[r];
         const float weight = work->weight[entry];
         const int64_t target = work->targets[entry];
-        work->native->loss_grad_row(row, work->lse[entry], weight, work->cap,
+        const float lse = work->lse[entry];
+        const float gain = (float)(1.0 + 2.0 * work->attributes->z_loss * (double)lse);
+        work->native->loss_grad_row(row, lse, gain, floor, weight, work->cap,
                                     columns.end - columns.begin);
         if (target >= columns.begin && target < columns.end) {
             const float ratio = work->cap > 0.0F ? work->target[r] / work->cap : 0.0F;
-            row[target - columns.begin] -= weight * (1.0F - ratio * ratio);
+            row[target - columns.begin] -= peak * weight * (1.0F - ratio * ratio);
         }
     }
 }
@@ -251,20 +302,24 @@ static void grad_tile(const struct work *work, int64_t tile, bool is_first,
     const struct grid_span columns = tile_span(work, tile);
     const int64_t width = columns.end - columns.begin;
     float *dz = tile_logits(work, tile);
-    float *d_table = work->d_table + columns.begin * D;
+    /* NULL where the table is frozen. */
+    float *d_table =
+        head->has_table_gradient ? work->d_table + columns.begin * D : NULL;
     const bool overwrites = work->chunk == 0 && !work->keeps;
 
     if (work->n == 0) {
-        if (overwrites) {
+        if (d_table != NULL && overwrites) {
             memset(d_table, 0, (size_t)(width * D) * sizeof(float));
         }
         return;
     }
     compute_dlogits(work, columns, dz);
-    work->gemm->f32(true, false, width, D, work->n, dz, head->tile, work->gathered, D,
-                    !overwrites, d_table, D);
+    if (d_table != NULL) {
+        work->gemm->f32(true, false, width, D, work->n, dz, head->tile, work->gathered,
+                        D, !overwrites, d_table, D);
+    }
     work->gemm->f32(false, false, work->n, D, width, dz, head->tile,
-                    work->table + columns.begin * D, D, !is_first, partial, D);
+                    table_rows(work, columns), D, !is_first, partial, D);
 }
 
 /* Neighbouring tiles, in order, into one sum of [chunk, D]. Parts exist so that several
@@ -279,6 +334,18 @@ static void grad_part(const struct work *work, int64_t part)
     }
 }
 
+/* sums[i] += the parts of d_hidden for the chunk's row r, in order. */
+static void add_parts(const struct work *work, int64_t r, struct grid_span columns,
+                      float *sums)
+{
+    const struct loss_head *head = &work->head;
+    for (int64_t part = 0; part < head->n_parts; part++) {
+        const float *from =
+            work->partial + (part * head->chunk_rows + r) * head->D + columns.begin;
+        work->native->row_axpy(1.0F, from, columns.end - columns.begin, sums);
+    }
+}
+
 /* All rows of some columns in one task: a hidden row may be listed twice. Parts are
  * added in order, rows in the order of the list; what named no row of hidden is left
  * out. */
@@ -287,14 +354,23 @@ static void scatter(const struct work *work, int64_t task)
     const int64_t D = work->head.D;
     const struct grid_span columns = grid_span(task, LOSS_HEAD_COLUMNS, D);
     const int64_t length = columns.end - columns.begin;
+    const enum dtype dtype = work->hidden_dtype;
     for (int64_t r = 0; r < work->n; r++) {
         const int64_t row = hidden_row(work, r);
-        for (int64_t part = 0; part < work->head.n_parts && row >= 0; part++) {
-            const float *from =
-                work->partial + (part * work->head.chunk_rows + r) * D + columns.begin;
-            work->native->row_axpy(1.0F, from, length,
-                                   work->d_hidden + row * D + columns.begin);
+        if (row < 0) {
+            continue;
         }
+        void *target =
+            work->d_hidden + (size_t)(row * D + columns.begin) * dtype_bytes(dtype);
+        if (dtype == DTYPE_F32) {
+            add_parts(work, r, columns, target);
+            continue;
+        }
+        /* The sum of the parts is rounded once, behind what the row has already. */
+        float sums[LOSS_HEAD_COLUMNS];
+        plain_cast(dtype, target, DTYPE_F32, sums, length);
+        add_parts(work, r, columns, sums);
+        plain_cast(DTYPE_F32, sums, dtype, target, length);
     }
 }
 
@@ -335,13 +411,13 @@ static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
                 void *thread_scratch)
 {
-    (void)thread_scratch;
     const struct kernel_rank *rank = &call->ranks[local_rank];
     struct work work = {
         .head = loss_head_layout(call->node, call->loss_head_bytes),
         .gemm = call->gemm,
         .native = call->native,
         .cap = (float)call->node->attributes.value,
+        .widened = thread_scratch,
     };
     const struct loss_head_phase at = loss_head_phase(&work.head, phase);
     take_operands(&work, call->node, rank);
@@ -380,12 +456,32 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
  * of the op: the definition does that. */
 static bool supports(const struct node *node)
 {
-    return kernel_takes_f32(node) && !kernel_is_split_by_rows(node->inputs[1]);
+    for (int i = 0; i < node->n_inputs; i++) {
+        const enum dtype dtype = node->inputs[i]->type.dtype;
+        const bool may_be_bf16 = i < 2; /* hidden and table */
+        if (dtype_is_float(dtype) && dtype != DTYPE_F32 &&
+            !(may_be_bf16 && dtype == DTYPE_BF16)) {
+            return false;
+        }
+    }
+    return !kernel_is_split_by_rows(node->inputs[1]);
+}
+
+/* The rows of one tile of a bf16 table. */
+static size_t thread_bytes(const struct node *node)
+{
+    if (node->inputs[1]->type.dtype == DTYPE_F32) {
+        return 0;
+    }
+    /* Tiles do not depend on the setting. */
+    const struct loss_head head = loss_head_layout(node, 1);
+    return (size_t)(head.tile * head.D) * sizeof(float);
 }
 
 const struct kernel kernel_loss_head = {
     .supports = supports,
     .scratch_bytes = scratch_bytes,
+    .thread_bytes = thread_bytes,
     .n_phases = n_phases,
     .n_tasks = n_tasks,
     .run = run,

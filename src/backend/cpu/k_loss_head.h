@@ -14,7 +14,8 @@
 struct loss_head {
     int64_t N, D, V, C;
     bool has_gradient;
-    int64_t chunk_rows; /* rows whose logits exist at a time */
+    bool has_table_gradient; /* the table is not frozen */
+    int64_t chunk_rows;      /* rows whose logits exist at a time */
     int64_t n_chunks;
     int64_t tile; /* logits per row in a tile; the last tile may be narrower */
     int64_t n_tiles;
@@ -26,7 +27,7 @@ struct loss_head {
     size_t losses_at;   /* f64 [C] by place */
     size_t gathered_at; /* f32 [chunk, D]: hidden rows */
     size_t target_at;   /* f32 [chunk]: logit of the target */
-    size_t stats_at;    /* f32 [n_tiles, chunk, 2]: largest logit, sum of exp */
+    size_t stats_at;    /* f32 [n_tiles, chunk, LOSS_HEAD_STATS] */
     size_t logits_at;   /* f32 [n_tiles, chunk, tile]: a tile is one piece of memory */
     size_t partial_at;  /* f32 [n_parts, chunk, D], with gradient */
     size_t total_bytes;
@@ -59,6 +60,10 @@ struct loss_head_phase {
 int loss_head_n_phases(const struct loss_head *head);
 struct loss_head_phase loss_head_phase(const struct loss_head *head, int phase);
 int64_t loss_head_n_tasks(const struct loss_head *head, enum loss_head_step step);
+
+/* Of a tile's row: largest logit, sum of exp above it, sum of logits (where labels are
+ * smoothed). */
+enum { LOSS_HEAD_STATS = 3 };
 
 /* Rows per task of GATHER and COMBINE; columns per task of SCATTER; elements per task
  * of clearing d_hidden. */

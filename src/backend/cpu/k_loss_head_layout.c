@@ -76,6 +76,8 @@ struct loss_head loss_head_layout(const struct node *node, size_t bytes)
         .V = node->inputs[1]->type.shape.dim[0],
         .C = node->inputs[2]->type.shape.dim[0],
         .has_gradient = node->attributes.with_gradient,
+        .has_table_gradient =
+            node->attributes.with_gradient && !node->attributes.freezes_table,
     };
     cut_vocabulary(&head);
     cut_rows(&head, bytes);
@@ -87,7 +89,8 @@ struct loss_head loss_head_layout(const struct node *node, size_t bytes)
     head.losses_at = take(&total, head.C * (int64_t)sizeof(double));
     head.gathered_at = take(&total, c * head.D * (int64_t)sizeof(float));
     head.target_at = take(&total, c * (int64_t)sizeof(float));
-    head.stats_at = take(&total, head.n_tiles * c * 2 * (int64_t)sizeof(float));
+    head.stats_at =
+        take(&total, head.n_tiles * c * LOSS_HEAD_STATS * (int64_t)sizeof(float));
     head.logits_at =
         take(&total, head.n_tiles * c * head.tile * (int64_t)sizeof(float));
     head.partial_at = total;

@@ -5,6 +5,7 @@
  * the flags of that set; each compilation fills one table of functions (native_plain,
  * native_avx2, native_avx512). The kernels of composites (k_*.c) cut the work into
  * tasks and call these on rows. All are f32; sums run in a fixed order for a given set.
+ * Kernels widen bf16 operands into scratch and round results from there.
  */
 #ifndef BACKEND_CPU_NATIVE_H
 #define BACKEND_CPU_NATIVE_H
@@ -52,6 +53,7 @@ struct native {
     float (*row_exp)(float *x, float shift, int64_t n);
     /* Sum of exp(x[i] - shift); x stays. */
     float (*row_sum_exp)(const float *x, float shift, int64_t n);
+    float (*row_sum)(const float *x, int64_t n);
     /* x[i] *= scale */
     void (*row_scale)(float *x, float scale, int64_t n);
     /* y[i] += a * x[i] */
@@ -63,10 +65,16 @@ struct native {
     void (*softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                              int64_t n, float *ds);
 
-    /* Logits of one token into their gradient, in place, but for the target's -weight:
-     * z[i] = weight * exp(z[i] - lse) * (1 - (z[i] / cap)^2), without the last factor
-     * when cap is 0. */
-    void (*loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
+    /* Logits of one token into their gradient, in place, but for the target's own part:
+     * z[i] = weight * (exp(z[i] - lse) * gain - floor) * (1 - (z[i] / cap)^2), without
+     * the last factor when cap is 0. */
+    void (*loss_grad_row)(float *z, float lse, float gain, float floor, float weight,
+                          float cap, int64_t n);
+
+    /* bf16 (as uint16_t, like dtype.h) to f32, exact; x and y are apart. */
+    void (*widen_bf16)(const uint16_t *x, int64_t n, float *y);
+    /* f32 to bf16, to nearest even; x and y are apart. */
+    void (*round_bf16)(const float *x, int64_t n, uint16_t *y);
 
     double (*sum_squares)(const float *x, int64_t n);
 

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/k_loss_head.h"
+#include "backend/cpu/plain.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "support/kernel_harness.h"
@@ -29,28 +30,44 @@ struct test_case {
     enum sum sum;       /* is there an accumulator, and does it count */
     size_t bytes;       /* small ones make many chunks */
     int64_t unweighted; /* of 8 entries so many have weight 0 */
+    double z_loss, smoothing;
+    bool is_bf16;   /* hidden and table */
+    bool is_frozen; /* the table */
 };
 
 static const struct test_case cases[] = {
-    {1, 1, 1, 1, 0, true, SUM_NONE, 1 << 20, 0},
-    {9, 5, 50, 7, 0, true, SUM_NONE, 1 << 20, 2},
-    {40, 24, 333, 37, 30, true, SUM_KEPT, 1 << 15, 3},
-    {40, 24, 333, 37, 0, true, SUM_DROPPED, 1 << 15, 3},
-    {70, 16, 5001, 61, 2.5, true, SUM_ALWAYS, 1 << 17, 1},
-    {30, 8, 1030, 30, 0, true, SUM_KEPT, 1, 0}, /* chunks of one row */
-    {600, 16, 100, 600, 0, true, SUM_NONE, 1 << 28, 4},
-    {33, 12, 777, 20, 0, false, SUM_NONE, 1 << 15, 2},
-    {33, 12, 777, 20, 3, false, SUM_NONE, 1 << 28, 0},
-    {12, 8, 90, 10, 0, true, SUM_DROPPED, 1 << 20, 8}, /* nothing counts */
-    {12, 8, 90, 10, 0, true, SUM_KEPT, 1 << 20, 8},
+    {1, 1, 1, 1, 0, true, SUM_NONE, 1 << 20, .unweighted = 0},
+    {9, 5, 50, 7, 0, true, SUM_NONE, 1 << 20, .unweighted = 2},
+    {40, 24, 333, 37, 30, true, SUM_KEPT, 1 << 15, .unweighted = 3},
+    {40, 24, 333, 37, 0, true, SUM_DROPPED, 1 << 15, .unweighted = 3},
+    {70, 16, 5001, 61, 2.5, true, SUM_ALWAYS, 1 << 17, .unweighted = 1},
+    {30, 8, 1030, 30, 0, true, SUM_KEPT, 1, .unweighted = 0}, /* chunks of one row */
+    {600, 16, 100, 600, 0, true, SUM_NONE, 1 << 28, .unweighted = 4},
+    {33, 12, 777, 20, 0, false, SUM_NONE, 1 << 15, .unweighted = 2},
+    {33, 12, 777, 20, 3, false, SUM_NONE, 1 << 28, .unweighted = 0},
+    {12, 8, 90, 10, 0, true, SUM_DROPPED, 1 << 20,
+     .unweighted = 8}, /* nothing counts */
+    {12, 8, 90, 10, 0, true, SUM_KEPT, 1 << 20, .unweighted = 8},
+    {40, 24, 333, 37, 30, true, SUM_KEPT, 1 << 15, .unweighted = 3, .z_loss = 0.01},
+    {40, 24, 333, 37, 0, true, SUM_NONE, 1 << 15, .unweighted = 3, .smoothing = 0.1},
+    {70, 16, 5001, 61, 2.5, true, SUM_ALWAYS, 1 << 17, .unweighted = 1, .z_loss = 0.1,
+     .smoothing = 0.3},
+    {70, 16, 5001, 61, 2.5, true, SUM_NONE, 1 << 17, .unweighted = 1,
+     .is_frozen = true},
+    {70, 16, 1031, 61, 0, true, SUM_NONE, 1 << 17, .unweighted = 1, .is_bf16 = true},
+    {70, 16, 1031, 61, 20, true, SUM_NONE, 1, .unweighted = 1, .is_bf16 = true,
+     .is_frozen = true},
+    {33, 12, 777, 20, 3, false, SUM_NONE, 1 << 28, .unweighted = 0, .is_bf16 = true},
 };
 
 struct run {
     struct harness *harness;
-    float *hidden, *table, *weight;
+    float *hidden, *table; /* what the kernel reads, or in bf16 its values */
+    float *weight;
     int32_t *loss_rows, *targets;
     double *loss_sum;
     float *token_loss, *lse, *d_hidden, *d_table;
+    void *hidden_operand, *table_operand, *d_hidden_result;
     double *acc; /* what d_table starts from */
 };
 
@@ -67,17 +84,36 @@ static void fill_entries(const struct test_case *c, struct run *run)
     }
 }
 
+/* Fills an operand; returns its values as f32: itself, or a copy of what bf16 kept. */
+static float *fill_operand(const struct test_case *c, void *operand, int64_t n,
+                           uint32_t seed, double scale)
+{
+    if (!c->is_bf16) {
+        harness_fill(operand, n, seed, scale);
+        return operand;
+    }
+    float *values = mem_alloc_array((size_t)n, sizeof(float));
+    harness_fill(values, n, seed, scale);
+    plain_cast(DTYPE_F32, values, DTYPE_BF16, operand, n);
+    plain_cast(DTYPE_BF16, operand, DTYPE_F32, values, n);
+    return values;
+}
+
 static struct run run_create(const struct test_case *c)
 {
     struct run run = {.harness = harness_create(&kernel_loss_head)};
     struct harness *h = run.harness;
     harness_attributes(h)->value = c->cap;
+    harness_attributes(h)->z_loss = c->z_loss;
+    harness_attributes(h)->label_smoothing = c->smoothing;
     harness_attributes(h)->with_gradient = c->with_gradient;
+    harness_attributes(h)->freezes_table = c->is_frozen;
     harness_set_loss_head_bytes(h, c->bytes);
     const int64_t table_dim[2] = {c->V, c->D};
     const int64_t hidden_dim[2] = {c->N, c->D};
-    run.hidden = harness_input(h, DTYPE_F32, 2, hidden_dim);
-    run.table = harness_input(h, DTYPE_F32, 2, table_dim);
+    const enum dtype dtype = c->is_bf16 ? DTYPE_BF16 : DTYPE_F32;
+    run.hidden_operand = harness_input(h, dtype, 2, hidden_dim);
+    run.table_operand = harness_input(h, dtype, 2, table_dim);
     run.loss_rows = harness_input(h, DTYPE_I32, 1, &c->C);
     run.targets = harness_input(h, DTYPE_I32, 1, &c->C);
     run.weight = harness_input(h, DTYPE_F32, 1, &c->C);
@@ -93,19 +129,43 @@ static struct run run_create(const struct test_case *c)
     run.token_loss = harness_output(h, DTYPE_F32, 1, &c->C);
     run.lse = harness_output(h, DTYPE_F32, 1, &c->C);
     if (c->with_gradient) {
-        run.d_hidden = harness_output(h, DTYPE_F32, 2, hidden_dim);
+        run.d_hidden_result = harness_output(h, dtype, 2, hidden_dim);
+    }
+    if (c->with_gradient && !c->is_frozen) {
         run.d_table = c->sum == SUM_NONE ? harness_output(h, DTYPE_F32, 2, table_dim)
                                          : harness_alias(h, 5);
     }
-    harness_fill(run.hidden, c->N * c->D, 1, 1.0);
-    harness_fill(run.table, c->V * c->D, 2, 3.0 / sqrt((double)c->D));
+    run.hidden = fill_operand(c, run.hidden_operand, c->N * c->D, 1, 1.0);
+    run.table =
+        fill_operand(c, run.table_operand, c->V * c->D, 2, 3.0 / sqrt((double)c->D));
     fill_entries(c, &run);
     return run;
+}
+
+/* d_hidden as f32, where the kernel gave it in bf16. */
+static void fetch_results(const struct test_case *c, struct run *run)
+{
+    if (!c->with_gradient) {
+        return;
+    }
+    run->d_hidden = run->d_hidden_result;
+    if (c->is_bf16) {
+        run->d_hidden = mem_alloc_array((size_t)(c->N * c->D), sizeof(float));
+        plain_cast(DTYPE_BF16, run->d_hidden_result, DTYPE_F32, run->d_hidden,
+                   c->N * c->D);
+    }
 }
 
 static void run_destroy(struct run *run)
 {
     mem_free(run->acc);
+    if (run->hidden != run->hidden_operand) {
+        mem_free(run->hidden);
+        mem_free(run->table);
+    }
+    if (run->d_hidden != run->d_hidden_result) {
+        mem_free(run->d_hidden);
+    }
     harness_destroy(run->harness);
 }
 
@@ -141,10 +201,18 @@ static void refer_entry(const struct test_case *c, const struct run *run, int64_
     const float *hidden = run->hidden + row * c->D;
     to->lse[i] = refer_logits(c, hidden, run->table, z);
     to->token_loss[i] = to->lse[i] - z[target];
-    to->loss_sum += weight * to->token_loss[i];
+    double mean = 0;
+    for (int64_t v = 0; v < c->V; v++) {
+        mean += z[v] / (double)c->V;
+    }
+    to->loss_sum +=
+        weight * (to->lse[i] - (1 - c->smoothing) * z[target] - c->smoothing * mean +
+                  c->z_loss * to->lse[i] * to->lse[i]);
     for (int64_t v = 0; v < c->V; v++) {
         const double ratio = c->cap > 0 ? z[v] / c->cap : 0;
-        const double p = exp(z[v] - to->lse[i]) - (v == target ? 1 : 0);
+        const double p = exp(z[v] - to->lse[i]) * (1 + 2 * c->z_loss * to->lse[i]) -
+                         (v == target ? 1 - c->smoothing : 0) -
+                         c->smoothing / (double)c->V;
         const double dz = weight * p * (1 - ratio * ratio);
         for (int64_t d = 0; d < c->D; d++) {
             to->d_hidden[row * c->D + d] += dz * (double)run->table[v * c->D + d];
@@ -187,12 +255,17 @@ static void check_case(const struct test_case *c, const struct native *native)
     struct run run = run_create(c);
     struct reference to = refer(c, &run);
     harness_run(run.harness, native);
+    fetch_results(c, &run);
 
     assert_true(fabs(*run.loss_sum - to.loss_sum) <= 1e-6 * fabs(to.loss_sum));
     harness_check("token loss", native, run.token_loss, to.token_loss, c->C, 1e-6);
     harness_check("lse", native, run.lse, to.lse, c->C, 1e-6);
     if (c->with_gradient) {
-        harness_check("d_hidden", native, run.d_hidden, to.d_hidden, c->N * c->D, 2e-6);
+        /* bf16 rounds to 8 bits, again for each time that a row is listed. */
+        harness_check("d_hidden", native, run.d_hidden, to.d_hidden, c->N * c->D,
+                      c->is_bf16 ? 8e-3 : 2e-6);
+    }
+    if (c->with_gradient && !c->is_frozen) {
         harness_check("d_table", native, run.d_table, to.d_table, c->V * c->D, 2e-6);
     }
     reference_destroy(&to);
@@ -215,7 +288,8 @@ static void test_every_case(void **state)
 static void test_large_logits(void **state)
 {
     (void)state;
-    const struct test_case c = {20, 16, 999, 20, 0, true, SUM_NONE, 1 << 20, 0};
+    const struct test_case c = {
+        20, 16, 999, 20, 0, true, SUM_NONE, 1 << 20, .unweighted = 0};
     struct run run = run_create(&c);
     for (int64_t i = 0; i < c.V * c.D; i++) {
         run.table[i] *= 100.0F;
@@ -289,9 +363,10 @@ static bool run_case(const struct test_case *c)
  * 1 GiB; 176 MiB are allowed. In a child process, whose peak starts anew. */
 static int run_under_limit(void)
 {
-    const struct test_case c = {64, 8, 262144, 64, 30, true, SUM_NONE, 64 << 20, 0};
-    const struct test_case many = {1024,  8,        262144,   1024, 0,
-                                   false, SUM_NONE, 64 << 20, 0};
+    const struct test_case c = {64,       8,        262144,         64, 30, true,
+                                SUM_NONE, 64 << 20, .unweighted = 0};
+    const struct test_case many = {1024,  8,        262144,   1024,           0,
+                                   false, SUM_NONE, 64 << 20, .unweighted = 0};
     const size_t allowed_bytes = 176U << 20;
     const size_t before = mem_resident_bytes();
     const bool is_finite = run_case(&c) && run_case(&many);

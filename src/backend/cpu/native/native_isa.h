@@ -44,11 +44,17 @@ float NATIVE(row_sum_exp)(const float *x, float shift, int64_t n);
 void NATIVE(row_scale)(float *x, float scale, int64_t n);
 void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y);
 void NATIVE(row_copy_scaled)(float a, const float *x, int64_t n, float *y);
+float NATIVE(row_sum)(const float *x, int64_t n);
 float NATIVE(row_dot)(const float *x, const float *y, int64_t n);
 
 void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                               int64_t n, float *ds);
-void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n);
+void NATIVE(loss_grad_row)(float *z, float lse, float gain, float floor, float weight,
+                           float cap, int64_t n);
+
+/* native_bf16.c: flat arrays [n]. */
+void NATIVE(widen_bf16)(const uint16_t *x, int64_t n, float *y);
+void NATIVE(round_bf16)(const float *x, int64_t n, uint16_t *y);
 
 /* native_optimizer.c: flat arrays [n]. */
 double NATIVE(sum_squares)(const float *x, int64_t n);

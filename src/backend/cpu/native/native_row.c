@@ -114,6 +114,25 @@ void NATIVE(row_axpy)(float a, const float *x, int64_t n, float *y)
     }
 }
 
+/* In two chains of lanes, as row_dot. */
+float NATIVE(row_sum)(const float *x, int64_t n)
+{
+    vector even = {0};
+    vector odd = {0};
+    int64_t i = 0;
+    for (; i + 2 * VECTOR_LANES <= n; i += 2 * VECTOR_LANES) {
+        even += vector_load(x + i);
+        odd += vector_load(x + i + VECTOR_LANES);
+    }
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        even += vector_load(x + i);
+    }
+    if (i < n) {
+        odd += vector_load_part(x + i, n - i, 0);
+    }
+    return vector_sum(even + odd);
+}
+
 /* Used on rows of a head: 64 to 512 elements. Two chains of lanes hide the latency of
  * multiply-add; the last part goes to the odd one. Also serves RMS norm. */
 float NATIVE(row_dot)(const float *x, const float *y, int64_t n)
@@ -150,22 +169,26 @@ void NATIVE(softmax_grad_row)(const float *p, const float *dp, float delta, floa
 }
 
 /* inverse_cap 0: the last factor is 1. */
-VECTOR_INLINE vector loss_grad(vector z, float lse, float weight, float inverse_cap)
+VECTOR_INLINE vector loss_grad(vector z, float lse, float gain, float floor,
+                               float weight, float inverse_cap)
 {
     const vector capped = z * inverse_cap;
-    return weight * vector_exp(z - lse) * (1.0F - capped * capped);
+    return weight * (vector_exp(z - lse) * gain - floor) * (1.0F - capped * capped);
 }
 
 /* z holds capped logits, so (z / cap)^2 is the square of the tanh. */
-void NATIVE(loss_grad_row)(float *z, float lse, float weight, float cap, int64_t n)
+void NATIVE(loss_grad_row)(float *z, float lse, float gain, float floor, float weight,
+                           float cap, int64_t n)
 {
     const float inverse_cap = cap > 0.0F ? 1.0F / cap : 0.0F;
     int64_t i = 0;
     for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
-        vector_store(z + i, loss_grad(vector_load(z + i), lse, weight, inverse_cap));
+        vector_store(z + i, loss_grad(vector_load(z + i), lse, gain, floor, weight,
+                                      inverse_cap));
     }
     if (i < n) {
         const vector last = vector_load_part(z + i, n - i, 0);
-        vector_store_part(z + i, n - i, loss_grad(last, lse, weight, inverse_cap));
+        vector_store_part(z + i, n - i,
+                          loss_grad(last, lse, gain, floor, weight, inverse_cap));
     }
 }

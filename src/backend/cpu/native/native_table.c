@@ -41,9 +41,12 @@ const struct native NATIVE_TABLE(ISA) = {
     .row_scale = NATIVE(row_scale),
     .row_axpy = NATIVE(row_axpy),
     .row_copy_scaled = NATIVE(row_copy_scaled),
+    .row_sum = NATIVE(row_sum),
     .row_dot = NATIVE(row_dot),
     .softmax_grad_row = NATIVE(softmax_grad_row),
     .loss_grad_row = NATIVE(loss_grad_row),
+    .widen_bf16 = NATIVE(widen_bf16),
+    .round_bf16 = NATIVE(round_bf16),
     .sum_squares = NATIVE(sum_squares),
     .adamw = NATIVE(adamw),
 };

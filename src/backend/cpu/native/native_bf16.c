@@ -1,0 +1,60 @@
+/*
+ * native_bf16 - bf16 to f32 and back, at the speed of memory.
+ *
+ * The bits are those of dtype_bf16_from_f32 and dtype_f32_from_bf16: to nearest, ties to
+ * even, NaN stays NaN.
+ */
+#include "backend/cpu/native/native_isa.h"
+#include "backend/cpu/native/vector.h"
+
+/* As many bf16 as a vector of f32 has lanes. */
+typedef uint16_t vector_bf16 __attribute__((vector_size(VECTOR_BYTES / 2)));
+
+/* The bits move up by 16. */
+VECTOR_INLINE vector widened(vector_bf16 x)
+{
+    return (vector)(__builtin_convertvector(x, vector_int) << 16);
+}
+
+/* (bits + 0x7FFF + lowest kept bit) / 2^16, and a quiet NaN for NaN, which the addition
+ * could carry into infinity. Shifts copy the sign into bits that are cut off. */
+VECTOR_INLINE vector_bf16 rounded(vector x)
+{
+    const vector_int bits = (vector_int)x;
+    const vector_int kept = bits >> 16;
+    const vector_int near = (bits + 0x7FFF + (kept & 1)) >> 16;
+    const vector_int is_nan = x != x;
+    const vector_int result = (is_nan & (kept | 0x40)) | (~is_nan & near);
+    return __builtin_convertvector(result & 0xFFFF, vector_bf16);
+}
+
+/* x and y do not overlap. The last part goes through the stack: nothing behind n is
+ * touched. */
+void NATIVE(widen_bf16)(const uint16_t *x, int64_t n, float *y)
+{
+    vector_bf16 part = {0};
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        memcpy(&part, x + i, sizeof part);
+        vector_store(y + i, widened(part));
+    }
+    if (i < n) {
+        memcpy(&part, x + i, (size_t)(n - i) * sizeof *x);
+        const vector last = widened(part);
+        memcpy(y + i, &last, (size_t)(n - i) * sizeof *y);
+    }
+}
+
+/* As above, the other way. */
+void NATIVE(round_bf16)(const float *x, int64_t n, uint16_t *y)
+{
+    int64_t i = 0;
+    for (; i + VECTOR_LANES <= n; i += VECTOR_LANES) {
+        const vector_bf16 part = rounded(vector_load(x + i));
+        memcpy(y + i, &part, sizeof part);
+    }
+    if (i < n) {
+        const vector_bf16 last = rounded(vector_load_part(x + i, n - i, 0));
+        memcpy(y + i, &last, (size_t)(n - i) * sizeof *y);
+    }
+}
