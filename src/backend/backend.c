@@ -61,6 +61,12 @@ void backend_program_destroy(struct program *program)
     }
 }
 
+/* A mark on the program: engines look at it when they run one. */
+void backend_program_allow_abandon(struct program *program)
+{
+    program->can_be_abandoned = true;
+}
+
 /* The graph as it was given, not as the engine runs it: its arguments and outputs are
  * what execute counts by. */
 const struct graph *backend_program_graph(const struct program *program)

@@ -39,6 +39,9 @@ struct backend_options {
     const char *gemm;     /* "openblas", "onednn", "plain", NULL: by the fixed table */
     size_t loss_head_bytes; /* scratch of the loss head; 0: 256 MiB */
     bool profiles;          /* keep times per op and per node */
+    /* Nonzero from any thread: programs that may be abandoned end between two nodes. NULL:
+     * none ends early. Borrowed. */
+    const _Atomic int *abandon;
 };
 
 MUST_USE struct engine *backend_create_cpu(const struct mesh *mesh, int first_rank,
@@ -63,6 +66,10 @@ MUST_USE struct program *backend_compile(struct engine *engine,
                                          struct graph *owned_graph, struct error *err);
 void backend_program_destroy(struct program *program); /* takes NULL */
 
+/* Runs of this program may end early (backend_options.abandon), as ERROR_CANCELLED. Its
+ * outputs and donors are then undefined: only for programs whose results can be lost. */
+void backend_program_allow_abandon(struct program *program);
+
 const struct graph *backend_program_graph(const struct program *program);
 
 /* Bytes of working memory per local rank. Programs of one engine share one arena, as
@@ -76,6 +83,15 @@ size_t backend_plan_bytes(struct engine *engine, const struct graph *graph);
 MUST_USE struct buffer *backend_buffer_create(struct engine *engine,
                                               const struct type *type, const char *name,
                                               struct error *err);
+
+/*
+ * A parameter that lies in memory of the caller, aligned to its elements, and stays
+ * there unchanged until the buffer is destroyed (a mapped file). It is the same for
+ * every local rank and only ever read: no upload, and no donor of an output.
+ */
+MUST_USE struct buffer *backend_buffer_borrow(struct engine *engine,
+                                              const struct type *type, const char *name,
+                                              const void *host, struct error *err);
 void backend_buffer_destroy(struct buffer *buffer); /* takes NULL */
 const struct type *backend_buffer_type(const struct buffer *buffer);
 
@@ -86,7 +102,7 @@ MUST_USE bool backend_fetch(struct buffer *buffer, int local, void *host,
                             struct error *err);
 
 /* On engines whose buffers are host memory: that memory (else NULL, use upload,
- * fetch). */
+ * fetch). That of a borrowed buffer must not be written. */
 void *backend_buffer_host(struct buffer *buffer, int local);
 
 /*

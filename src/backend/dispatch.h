@@ -43,7 +43,8 @@ struct engine {
 
 struct program {
     struct engine *engine;
-    struct graph *graph; /* as given to compile; owned */
+    struct graph *graph;   /* as given to compile; owned */
+    bool can_be_abandoned; /* backend_program_allow_abandon */
 };
 
 struct buffer {

@@ -98,6 +98,7 @@ int error_exit_code(enum error_kind kind)
 {
     switch (kind) {
     case ERROR_FAILED:
+    case ERROR_CANCELLED:
         return 1;
     case ERROR_USAGE:
         return 2;

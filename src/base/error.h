@@ -25,6 +25,7 @@ enum error_kind {
     ERROR_PREEMPTED,   /* 6: stopped by SIGTERM after a resumable save */
     ERROR_INTERRUPTED, /* 130: stopped by the user */
     ERROR_NOT_FOUND,   /* 3: a file that is not there, where a caller may go on */
+    ERROR_CANCELLED,   /* 1: work in flight was abandoned, as somebody asked for */
 };
 
 struct error {

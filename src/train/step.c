@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "data/batch.h"
 #include "graph/build.h"
@@ -153,6 +154,8 @@ static bool create_pass(struct step *step, struct graph *owned_graph,
     if (!bind(step, owned_graph, prefix, &pass->bound, err)) {
         return false;
     }
+    /* Gradients and losses of a batch can be lost; an update is never cut. */
+    backend_program_allow_abandon(pass->bound.program);
     pass->ids = prefixed(step, prefix, "ids");
     pass->position = prefixed(step, prefix, "position");
     pass->first_key = prefixed(step, prefix, "first_key");
@@ -290,7 +293,8 @@ static bool load_param(struct step *step, int param, struct error *err)
 bool step_load(struct step *step, struct error *err)
 {
     for (int i = 0; i < step->options.shape.params->n; i++) {
-        if (step->parameters[i] != NULL && !load_param(step, i, err)) {
+        if (step->parameters[i] != NULL &&
+            (!interrupt_check(err) || !load_param(step, i, err))) {
             return false;
         }
     }

@@ -296,6 +296,7 @@ struct engine *engine_create(const struct mesh *mesh, int first_rank, int n_loca
     engine->loss_head_bytes = options->loss_head_bytes > 0 ? options->loss_head_bytes
                                                            : default_loss_head_bytes;
     engine->profiles = options->profiles;
+    engine->abandon = options->abandon;
     engine->native = native_find(options->isa);
     engine->gemm = gemm_find(options->gemm, err);
     if (engine->gemm == NULL) {

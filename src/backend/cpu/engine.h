@@ -20,9 +20,10 @@ struct cpu_engine {
     struct pool *pool;
     const struct gemm *gemm;
     const struct native *native;
-    size_t loss_head_bytes; /* that a chunk of logits may take */
-    bool profiles;          /* times are kept per step */
-    char description[160];  /* what backend_describe gives */
+    size_t loss_head_bytes;     /* that a chunk of logits may take */
+    bool profiles;              /* times are kept per step */
+    const _Atomic int *abandon; /* nonzero: abandon what may be; or NULL */
+    char description[160];      /* what backend_describe gives */
 
     /* By local rank, each arena_bytes; moved when a program needs more. */
     void **arenas;

@@ -9,6 +9,7 @@
  */
 #include "backend/cpu/executor.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 #include "backend/cpu/program.h"
@@ -190,7 +191,16 @@ static void deliver(const struct cpu_program *program, struct run *run,
     }
 }
 
-/* Kernels do not fail: a run is refused before its first step or it is complete. */
+/* Somebody wants the machine back, and this program's results can be lost. */
+static bool is_abandoned(const struct cpu_program *program,
+                         const struct cpu_engine *engine)
+{
+    return program->base.can_be_abandoned && engine->abandon != NULL &&
+           atomic_load_explicit(engine->abandon, memory_order_relaxed) != 0;
+}
+
+/* Kernels do not fail: a run is refused before its first step, or abandoned between two, or
+ * it is complete. */
 bool executor_run(struct program *base, struct buffer *const *arguments,
                   struct buffer *const *outputs, struct error *err)
 {
@@ -216,7 +226,8 @@ bool executor_run(struct program *base, struct buffer *const *arguments,
                  .native = engine->native,
                  .loss_head_bytes = engine->loss_head_bytes},
     };
-    for (int i = 0; i < program->n_steps; i++) {
+    bool done = true;
+    for (int i = 0; i < program->n_steps && done; i++) {
         struct program_step *step = &program->steps[i];
         const int64_t start = engine->profiles ? clock_now_ns() : 0;
         run_step(&run, step, engine->base.n_local_ranks);
@@ -224,8 +235,11 @@ bool executor_run(struct program *base, struct buffer *const *arguments,
             step->time_ns += clock_now_ns() - start;
             step->n_runs++;
         }
+        done = !is_abandoned(program, engine);
     }
-    deliver(program, &run, arguments, outputs);
+    if (done) {
+        deliver(program, &run, arguments, outputs);
+    }
     mem_guard_end();
-    return true;
+    return done || error_set(err, ERROR_CANCELLED, "the work in flight was abandoned");
 }

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "graph/build.h"
 #include "graph/grad.h"
@@ -243,12 +244,51 @@ static void ranks_run_in_lockstep(void **state)
     engine_run_destroy(run);
 }
 
+/* Once the flag is up, a program that may be abandoned ends as cancelled and its outputs
+ * stay undelivered; one that may not runs to its end (an update is never cut). */
+static void only_marked_programs_are_abandoned(void **state)
+{
+    (void)state;
+    static _Atomic int flag;
+    const struct backend_options options = {
+        .n_threads = 1, .isa = BACKEND_ISA_BEST, .abandon = &flag};
+    const struct mesh mesh = mesh_single();
+    struct error err;
+    struct engine *engine = backend_create_cpu(&mesh, 0, 1, &options, &err);
+    assert_non_null(engine);
+    struct graph *graph = graph_create(&mesh);
+    const struct type type = type_make(DTYPE_F32, 1, (int64_t[]){4});
+    struct value *x = build_input(graph, "x", type);
+    struct value *root = build_sqrt(graph, build_exp(graph, x));
+    graph_add_output(graph, "y", build_add(graph, root, x), NULL);
+    struct program *program = backend_compile(engine, graph, &err);
+    struct buffer *argument = backend_buffer_create(engine, &type, "x", &err);
+    struct buffer *output = backend_buffer_create(engine, &type, "y", &err);
+    assert_true(program != NULL && argument != NULL && output != NULL);
+    const float *y = backend_buffer_host(output, 0);
+
+    atomic_store(&flag, 15);
+    assert_true(backend_execute(program, &argument, &output, &err)); /* not marked */
+    assert_true(y[0] == 1.0f);
+    backend_program_allow_abandon(program);
+    assert_false(backend_execute(program, &argument, &output, &err));
+    assert_int_equal(err.kind, ERROR_CANCELLED);
+    atomic_store(&flag, 0);
+    assert_true(backend_execute(program, &argument, &output, &err));
+
+    backend_buffer_destroy(argument);
+    backend_buffer_destroy(output);
+    backend_program_destroy(program);
+    backend_destroy(engine);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_do_not_depend_on_threads),
         cmocka_unit_test(steps_allocate_nothing),
         cmocka_unit_test(ranks_run_in_lockstep),
+        cmocka_unit_test(only_marked_programs_are_abandoned),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
