@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "backend/cpu/native.h"
+#include "base/dtype.h"
 #include "support/kernel_harness.h"
 
 enum { LONGEST = 70 };
@@ -230,6 +231,62 @@ static void test_angles_are_accurate(void **state)
     }
 }
 
+/* Every bf16, and f32 around every one of them: ties, carries into the exponent, the
+ * largest, infinities, NaN. Against the conversion of single numbers. */
+static void test_bf16_is_rounded_like_single_numbers(void **state)
+{
+    (void)state;
+    enum { PER_CHUNK = 7 * 64 };
+    static const uint32_t low[7] = {0, 1, 0x7FFF, 0x8000, 0x8001, 0xC000, 0xFFFF};
+    for (int s = 0; s < n_sets; s++) {
+        for (uint32_t high = 0; high < 0x10000; high += 64) {
+            float x[PER_CHUNK];
+            uint16_t narrow[PER_CHUNK];
+            uint16_t expected[PER_CHUNK];
+            float wide[PER_CHUNK];
+            for (uint32_t i = 0; i < PER_CHUNK; i++) {
+                const uint32_t bits = (high + i / 7) << 16 | low[i % 7];
+                memcpy(&x[i], &bits, sizeof bits);
+                expected[i] = dtype_bf16_from_f32(x[i]);
+            }
+            sets[s]->round_bf16(x, PER_CHUNK, narrow);
+            assert_memory_equal(narrow, expected, sizeof narrow);
+            sets[s]->widen_bf16(narrow, PER_CHUNK, wide);
+            for (uint32_t i = 0; i < PER_CHUNK; i++) {
+                const float single = dtype_f32_from_bf16(narrow[i]);
+                assert_memory_equal(&wide[i], &single, sizeof single);
+            }
+        }
+    }
+}
+
+/* Nothing behind the last element is read (the array ends there, for the sanitizer) or
+ * written. */
+static void test_bf16_at_all_lengths(void **state)
+{
+    (void)state;
+    float x[LONGEST + 1];
+    harness_fill(x, LONGEST + 1, 3, 2.0);
+    for (int s = 0; s < n_sets; s++) {
+        for (int n = 1; n <= LONGEST; n++) {
+            uint16_t *narrow = malloc((size_t)n * sizeof *narrow);
+            float *wide = malloc((size_t)n * sizeof *wide);
+            uint16_t guarded[LONGEST + 1];
+            guarded[n] = 0x1234;
+            sets[s]->round_bf16(x + 1, n, narrow);
+            sets[s]->round_bf16(x + 1, n, guarded);
+            assert_int_equal(guarded[n], 0x1234);
+            sets[s]->widen_bf16(narrow, n, wide);
+            for (int i = 0; i < n; i++) {
+                assert_int_equal(narrow[i], dtype_bf16_from_f32(x[i + 1]));
+                assert_true(wide[i] == dtype_f32_from_bf16(narrow[i]));
+            }
+            free(narrow);
+            free(wide);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -240,6 +297,8 @@ int main(void)
         cmocka_unit_test(test_activations_at_all_lengths),
         cmocka_unit_test(test_rows_at_all_lengths),
         cmocka_unit_test(test_angles_are_accurate),
+        cmocka_unit_test(test_bf16_is_rounded_like_single_numbers),
+        cmocka_unit_test(test_bf16_at_all_lengths),
     };
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }
