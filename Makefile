@@ -35,7 +35,7 @@ FLAGS_tsan  := -O1 -fsanitize=thread -DLATHE_SLOW_CHECKS -DLATHE_PLAIN_GEMM
 FLAGS_cover := -O0 --coverage
 FLAGS_fuzz  := -O1 -fsanitize=address,undefined,fuzzer-no-link -DLATHE_SLOW_CHECKS
 FLAGS := $(FLAGS_$(VARIANT)) -g -fno-omit-frame-pointer -fno-math-errno
-CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fvisibility=hidden $(WARNINGS) \
+CFLAGS_ALL = -std=c11 -D_GNU_SOURCE -Isrc -Iinclude -fPIC -fvisibility=hidden $(WARNINGS) \
   $(FLAGS) $(CFLAGS)
 GEMM_LIBS := $(if $(filter tsan,$(VARIANT)),,-ldnnl -lopenblas -lgomp)
 LIBS      := $(GEMM_LIBS) -ljansson -lyaml -lxxhash -lpthread -lm
@@ -66,6 +66,7 @@ RUN_TESTS = LATHE=$(abspath $(OUT)/lathe) tools/run-tests $(OUT)/results
 help:
 	@sed -n 's/^#: //p' Makefile
 #: make all         build/release/lathe, the library, tools
+#: make install     program, library, headers, manual; PREFIX=/usr/local DESTDIR=
 #: make test        every test; ONLY=graph/ or ONLY=base/test_mem narrows it
 #: make test-all    the slow ones too
 #: make check       layers, names, headers, format, sizes, paths in the docs
@@ -79,8 +80,10 @@ help:
 #: make format      clang-format over all sources
 #: Settings: CC=gcc|clang BUILD=build VARIANT=release|asan|tsan WERROR=1 JOBS=2
 
-all: $(PROGRAM) $(OUT)/liblathe.a $(TOOL_PROGRAMS)
-tests: $(SELECTED) $(if $(ONLY),,$(PROGRAM))
+include tools/library.mk
+
+all: $(PROGRAM) $(OUT)/liblathe.a $(PRODUCTS) $(TOOL_PROGRAMS)
+tests: $(SELECTED) $(if $(ONLY),,$(PROGRAM) $(PRODUCTS))
 
 test: tests
 	@$(RUN_TESTS) $(SELECTED) $(SCENARIOS)
@@ -147,6 +150,6 @@ $(OUT)/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/liblathe.a
 
 FORCE:
 .PHONY: help all tests test test-all check-ops asan ubsan tsan check bench demo demo-model \
-  format cover fuzz fuzz-run FORCE
+  format cover fuzz fuzz-run install uninstall FORCE
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

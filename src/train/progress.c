@@ -13,11 +13,12 @@ enum { TERMINAL_INTERVAL_MS = 100, PLAIN_INTERVAL_MS = 5000, BAR_WIDTH = 24 };
 void progress_begin(struct progress *progress, FILE *file, const char *label,
                     int64_t total)
 {
-    *progress = (struct progress){.file = file,
-                                  .is_terminal = isatty(fileno(file)) == 1,
-                                  .label = label,
-                                  .total = total,
-                                  .started_ns = clock_now_ns()};
+    *progress =
+        (struct progress){.file = file,
+                          .is_terminal = file != NULL && isatty(fileno(file)) == 1,
+                          .label = label,
+                          .total = total,
+                          .started_ns = clock_now_ns()};
 }
 
 /* Full to the part that is done, rounded down. */
@@ -35,6 +36,9 @@ static void draw_bar(const struct progress *progress, int64_t done)
 /* The first and the last call always write. */
 void progress_update(struct progress *progress, int64_t done, const char *text)
 {
+    if (progress->file == NULL) {
+        return;
+    }
     const int64_t now = clock_now_ns();
     const int64_t interval_ms =
         progress->is_terminal ? TERMINAL_INTERVAL_MS : PLAIN_INTERVAL_MS;

@@ -14,7 +14,7 @@
 #include "base/base.h"
 
 struct progress {
-    FILE *file;        /* borrowed */
+    FILE *file;        /* borrowed; NULL: nothing is shown */
     bool is_terminal;  /* a moving line, else plain ones */
     const char *label; /* borrowed */
     int64_t total;     /* what `done` counts to */

@@ -70,7 +70,8 @@ static bool train(struct trainer *trainer, struct error *err)
         return false;
     }
     trainer->epoch_started_ns = clock_now_ns();
-    progress_begin(&trainer->progress, stderr, "training", trainer->job.n_steps);
+    progress_begin(&trainer->progress, trainer->job.options->is_quiet ? NULL : stderr,
+                   "training", trainer->job.n_steps);
     bool is_end = false;
     while (!is_end && trainer->step_number < trainer->job.n_steps) {
         if (!trainer_step(trainer, &is_end, err)) {

@@ -11,12 +11,21 @@
 #include "base/base.h"
 
 struct error;
+struct metrics;
 struct settings;
 
+/* Called after each optimizer step with its figures; false asks for the end of the run, as
+ * SIGINT does (interrupt.h). */
+typedef bool (*trainer_visit_fn)(void *context, const struct metrics *metrics,
+                                 int64_t n_steps);
+
 struct trainer_options {
-    bool overwrites; /* an existing run folder is replaced */
-    bool is_dry;     /* check and report, train nothing, write nothing */
-    bool profiles;   /* print time per kernel at the end */
+    bool overwrites;        /* an existing run folder is replaced */
+    bool is_dry;            /* check and report, train nothing, write nothing */
+    bool profiles;          /* print time per kernel at the end */
+    bool is_quiet;          /* no progress on stderr */
+    trainer_visit_fn visit; /* or NULL */
+    void *context;          /* of visit */
 };
 
 /* Settings are checked and complete. */

@@ -2,9 +2,11 @@
  * trainer_step - one optimizer step: micro-batches into the sums, update, metrics.
  */
 #include <math.h>
+#include <signal.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/trainer_parts.h"
@@ -200,5 +202,10 @@ bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
         return false;
     }
     write_metrics(trainer, &metrics);
+    const struct trainer_options *options = trainer->job.options;
+    if (options->visit != NULL &&
+        !options->visit(options->context, &metrics, trainer->job.n_steps)) {
+        interrupt_note(SIGINT);
+    }
     return true;
 }
