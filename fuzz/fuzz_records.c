@@ -52,8 +52,9 @@ static void pack_all(const struct records *records, bool is_packed)
     struct batch *batch = batch_create(1, ROW_TOKENS, ROW_TOKENS);
     for (size_t i = 0; i < records->n; i++) {
         batch_clear(batch, 0);
-        batch_add(batch, 0, &records->examples[i]);
-        ASSERT(batch->n_targets == records->examples[i].n_targets);
+        const struct example example = records_example(records, i);
+        batch_add(batch, 0, &example);
+        ASSERT(batch->n_targets == example.n_targets);
         ASSERT(batch->n_targets > 0);
     }
     batch_destroy(batch);

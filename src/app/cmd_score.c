@@ -58,7 +58,7 @@ static bool read_text(struct score *score, struct error *err)
     }
     char *line = json_dumps(row, JSON_COMPACT);
     const struct records_options options = {.format = RECORDS_TEXT,
-                                            .has_loss_on_all = true};
+                                            .loss_on = RECORDS_LOSS_ON_ALL};
     const bool done = records_read_text(&score->records, line, strlen(line), "--text",
                                         &options, score->source.tokenizer, err);
     free(line);
@@ -85,7 +85,7 @@ static bool read_input(struct score *score, struct error *err)
     }
     int32_t longest = 0;
     for (size_t i = 0; i < score->records.n; i++) {
-        longest = (int32_t)base_max(longest, score->records.examples[i].n);
+        longest = (int32_t)base_max(longest, records_example(&score->records, i).n);
     }
     if (score->records.n == 0) {
         return error_set(err, ERROR_DATA, "%s: no row with a target",

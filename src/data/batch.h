@@ -3,7 +3,7 @@
  *
  *     struct batch *batch = batch_create(rows, row_tokens, target_capacity);
  *     batch_clear(batch, pad_id);
- *     batch_add(batch, 0, &records.examples[7]);
+ *     batch_add(batch, 0, &example);
  *
  * Attention needs no mask: token i of a row sees the tokens j with first_key[i] <= j <=
  * i of the same row. Padding has first_key = row_tokens and sees nothing.

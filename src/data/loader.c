@@ -60,7 +60,7 @@ static void walk_open(struct walk *walk, const struct records *records,
     *walk = (struct walk){.records = records, .options = options};
     walk->lengths = mem_alloc_array(records->n + 1, sizeof(*walk->lengths));
     for (size_t i = 0; i < records->n; i++) {
-        walk->lengths[i] = records->examples[i].n;
+        walk->lengths[i] = records_example(records, i).n;
     }
     walk->plan =
         pack_plan_create(walk->lengths, (int64_t)records->n, &options->pack, 0);
@@ -128,7 +128,7 @@ static int64_t targets_of_row(const struct walk *walk, int64_t row)
     int64_t n = 0;
     for (int64_t i = walk->plan->row_from[row]; i < walk->plan->row_from[row + 1];
          i++) {
-        n += walk->records->examples[walk->plan->examples[i]].n_targets;
+        n += records_example(walk->records, (size_t)walk->plan->examples[i]).n_targets;
     }
     return n;
 }
@@ -195,7 +195,9 @@ static void fill(const struct walk *walk, struct batch *batch)
         const int64_t row = walk->step_from + first + b;
         for (int64_t i = walk->plan->row_from[row]; i < walk->plan->row_from[row + 1];
              i++) {
-            batch_add(batch, b, &walk->records->examples[walk->plan->examples[i]]);
+            const struct example example =
+                records_example(walk->records, (size_t)walk->plan->examples[i]);
+            batch_add(batch, b, &example);
         }
     }
     batch->position_from = walk->rows_before + walk->step_from;

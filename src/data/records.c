@@ -45,7 +45,17 @@ void records_deinit(struct records *records)
 {
     arena_destroy(records->arena);
     mem_free(records->examples);
+    for (int32_t i = 0; i < records->n_sources; i++) {
+        mem_free(records->sources[i].name);
+    }
+    mem_free(records->sources);
     *records = (struct records){0};
+}
+
+struct example records_example(const struct records *records, size_t i)
+{
+    ASSERT(i < records->n);
+    return records->examples[i];
 }
 
 /* One reading of one file. */
@@ -155,8 +165,23 @@ static bool text_row(struct reading *reading, const json_t *object, struct error
     str_add_bytes(&reading->text, response.text, response.length);
     return row_from_text(&reading->row, reading->tokenizer, str_text(&reading->text),
                          reading->text.length, border,
-                         options->has_loss_on_all || reading->response == NULL,
+                         options->loss_on == RECORDS_LOSS_ON_ALL ||
+                             reading->response == NULL,
                          options->ends_with_eos, err);
+}
+
+/* data.ignore holds for fields of rows and of messages alike. */
+static bool chat_row(struct reading *reading, const json_t *object, struct error *err)
+{
+    const struct records_options *options = reading->options;
+    const struct row_chat_options chat = {
+        .format = options->chat_format,
+        .has_loss_on_last = options->loss_on == RECORDS_LOSS_ON_LAST_RESPONSE,
+        .has_loss_on_all = options->loss_on == RECORDS_LOSS_ON_ALL,
+        .ignore = options->ignore,
+        .n_ignore = options->n_ignore,
+    };
+    return row_from_chat(&reading->row, object, &chat, reading->tokenizer, err);
 }
 
 /* Cuts, counts, and copies the row into the arena; or drops it (C6). Dropped and cut
@@ -198,7 +223,9 @@ static void keep_row(struct reading *reading, int64_t line)
         .n_targets = n_targets,
         .source_row = source_row,
         .line = line,
+        .source = records->n_sources - 1,
     };
+    records->sources[records->n_sources - 1].n++;
     records->n_tokens += (int64_t)n;
     records->n_targets += n_targets;
 }
@@ -240,10 +267,15 @@ static bool read_line(struct reading *reading, const char *text, size_t length,
         n_vocabulary = tokenizer_n_tokens(reading->tokenizer);
     }
     /* What is missing is told before what is too much: a misspelled name is both. */
-    const bool is_read = (reading->form == NULL ? row_from_tokens(&reading->row, object,
-                                                                  n_vocabulary, err)
-                                                : text_row(reading, object, err)) &&
-                         check_fields(reading, object, err);
+    bool is_read;
+    if (reading->form != NULL) {
+        is_read = text_row(reading, object, err);
+    } else if (reading->options->format == RECORDS_CHAT) {
+        is_read = chat_row(reading, object, err);
+    } else {
+        is_read = row_from_tokens(&reading->row, object, n_vocabulary, err);
+    }
+    is_read = is_read && check_fields(reading, object, err);
     json_decref(object);
     if (is_read) {
         keep_row(reading, line);
@@ -299,11 +331,14 @@ static bool choose_fields(struct reading *reading, struct error *err)
 {
     static const char *const token_fields[] = {"input_ids", "labels", "position_ids",
                                                "attention_mask", "weight"};
+    static const char *const chat_fields[] = {"messages", "conversations"};
     const struct records_options *options = reading->options;
     const char *prompt = NULL;
     switch (options->format) {
     case RECORDS_CHAT:
-        return error_set(err, ERROR_USAGE, "chat rows are not read yet");
+        reading->extras = chat_fields;
+        reading->n_extras = ARRAY_LENGTH(chat_fields);
+        break;
     case RECORDS_PROMPT_COMPLETION:
         prompt = "{prompt}";
         reading->response = "completion";
@@ -329,6 +364,9 @@ static bool choose_fields(struct reading *reading, struct error *err)
         return error_set(err, ERROR_USAGE, "data.format %s needs a tokenizer",
                          records_format_name(options->format));
     }
+    if (prompt == NULL) {
+        return true; /* chat: the turn format takes the place of a template */
+    }
     reading->form = template_create(prompt, err);
     return reading->form != NULL;
 }
@@ -344,6 +382,11 @@ bool records_read_text(struct records *records, const char *text, size_t length,
     if (records->arena == NULL) {
         records->arena = arena_create();
     }
+    records->sources =
+        mem_reserve_one(records->sources, (size_t)records->n_sources,
+                        &records->sources_capacity, sizeof(*records->sources));
+    records->sources[records->n_sources++] =
+        (struct records_source){.name = mem_strdup(where), .weight = 1.0};
     bool is_done = choose_fields(&reading, err);
     if (is_done && reading.form != NULL) {
         reading.values = mem_alloc_array(template_n_fields(reading.form) + 1,

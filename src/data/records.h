@@ -4,7 +4,7 @@
  *     struct records records = {0};
  *     struct records_options options = {.format = RECORDS_INSTRUCTION, ...};
  *     if (!records_read_file(&records, "train.jsonl", &options, tokenizer, err)) ...
- *     ... records.examples[i] ...
+ *     ... records_example(&records, i) ...
  *     records_deinit(&records);
  *
  * A row of text is encoded as a whole, prompt and response together, because that is
@@ -20,6 +20,7 @@
 #define DATA_RECORDS_H
 
 #include "base/base.h"
+#include "text/chat.h"
 
 struct arena;
 struct error;
@@ -33,6 +34,13 @@ enum records_format {
     RECORDS_TOKENS, /* input_ids, labels, position_ids, attention_mask, weight */
 };
 
+/* Which tokens of a row are learned. Token rows say it themselves, with labels. */
+enum records_loss_on {
+    RECORDS_LOSS_ON_RESPONSE,      /* responses, of chat rows every model turn */
+    RECORDS_LOSS_ON_LAST_RESPONSE, /* of chat rows the last model turn only */
+    RECORDS_LOSS_ON_ALL,
+};
+
 /* What happens to an example longer than row_tokens. */
 enum records_overlong { RECORDS_TRUNCATE, RECORDS_DROP, RECORDS_SPLIT };
 
@@ -42,10 +50,13 @@ struct records_options {
     const char *response;      /* instruction: the field that holds the response */
     const char *const *ignore; /* [n_ignore] fields left out on purpose */
     size_t n_ignore;
-    bool ends_with_eos;   /* EOS follows each row of text, with loss */
-    bool has_loss_on_all; /* loss on the prompt too */
+    enum chat_format chat_format; /* chat: the format of turns */
+    bool ends_with_eos;           /* EOS follows each row of text, with loss */
+    enum records_loss_on loss_on;
+    enum records_overlong overlong;
     int32_t row_tokens;   /* longest example; 0 = no limit */
     int64_t max_rows;     /* rows read from the file; 0 = all */
+    int64_t max_bad_rows; /* broken rows that are left out; one more is an error */
     int32_t n_vocabulary; /* token rows: ids must be below; 0 = the tokenizer's count */
 };
 
@@ -56,8 +67,15 @@ struct example {
     int32_t n;
     int32_t n_documents;
     int32_t n_targets;  /* tokens with a weight above 0 */
+    int32_t source;     /* index into records.sources: the file it is from */
     int64_t source_row; /* from 0, blank lines not counted */
     int64_t line;       /* in the file, from 1, for messages */
+};
+
+struct records_source {
+    char *name;    /* the file, as it was given */
+    size_t n;      /* examples of it */
+    double weight; /* how often an epoch takes each of its examples */
 };
 
 struct records {
@@ -65,6 +83,10 @@ struct records {
     struct example *examples;
     size_t n;
     size_t capacity;
+    struct records_source
+        *sources; /* [n_sources] in the order in which they were read */
+    int32_t n_sources;
+    size_t sources_capacity;
     int64_t n_rows;      /* rows read */
     int64_t n_truncated; /* rows that were cut to row_tokens */
     int64_t n_dropped;   /* rows without a loss token, left out */
@@ -88,6 +110,10 @@ MUST_USE bool records_read_text(struct records *records, const char *text,
                                 const struct tokenizer *tokenizer, struct error *err);
 
 void records_deinit(struct records *records); /* takes a zeroed one */
+
+/* Example i, in the order of the files. Its arrays live as long as the records. Any
+ * number of threads may ask at once. */
+struct example records_example(const struct records *records, size_t i);
 
 /* "prompt-completion", "instruction", "text", "tokens". */
 MUST_USE bool records_format_from_name(const char *name, enum records_format *format);

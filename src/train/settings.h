@@ -27,11 +27,6 @@ enum precision { PRECISION_F32, PRECISION_BF16_COMPUTE, PRECISION_BF16 };
 enum engine_kind { ENGINE_CPU };
 enum init_kind { INIT_WEIGHTS, INIT_RANDOM };
 enum data_end { DATA_END_EOS, DATA_END_NONE };
-enum data_loss_on {
-    DATA_LOSS_ON_RESPONSE,
-    DATA_LOSS_ON_LAST_RESPONSE,
-    DATA_LOSS_ON_ALL
-};
 enum chat_format_choice { CHAT_FORMAT_AUTO, CHAT_FORMAT_GEMMA3, CHAT_FORMAT_GEMMA4 };
 enum rounding_kind { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 enum lora_base { LORA_BASE_FILE, LORA_BASE_F32, LORA_BASE_BF16 };
@@ -69,7 +64,7 @@ struct settings {
         const char *response;      /* name of the field */
         struct string_list ignore; /* names of fields */
         int end;                   /* enum data_end */
-        int loss_on;               /* enum data_loss_on */
+        int loss_on;               /* enum records_loss_on */
         int64_t row_tokens;        /* length of a row */
         int overlong;              /* enum records_overlong */
         int64_t max_bad_rows;

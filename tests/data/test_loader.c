@@ -39,6 +39,12 @@ static void make_records(struct records *records, int n)
     str_deinit(&text);
 }
 
+static void add_example(struct batch *batch, const struct records *records, size_t i)
+{
+    const struct example example = records_example(records, i);
+    batch_add(batch, 0, &example);
+}
+
 static struct loader_options usual_options(const struct records *records)
 {
     struct loader_options options = {
@@ -344,8 +350,8 @@ static void padding_changes_nothing(void **state)
         assert_true(records_read_text(&records, spellings[i], strlen(spellings[i]), "t",
                                       &options, NULL, &err));
         struct batch *batch = batch_create(1, T, 8);
-        batch_add(batch, 0, &records.examples[0]);
-        batch_add(batch, 0, &records.examples[1]);
+        add_example(batch, &records, 0);
+        add_example(batch, &records, 1);
         if (first == NULL) {
             first = batch;
             assert_int_equal(batch->n_targets, 4);

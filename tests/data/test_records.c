@@ -66,9 +66,11 @@ static char *decoded(const struct example *example, bool only_loss)
     return text.text;
 }
 
-static void assert_example(const struct example *example, const char *text,
+static void assert_example(const struct records *records, size_t i, const char *text,
                            const char *loss)
 {
+    const struct example whole_example = records_example(records, i);
+    const struct example *example = &whole_example;
     struct str whole = {.text = decoded(example, false)};
     struct str part = {.text = decoded(example, true)};
     assert_string_equal(whole.text, text);
@@ -90,25 +92,24 @@ static void instruction_rows(void **state)
         &dolly);
     assert_int_equal(records.n, 3);
     assert_int_equal(records.n_rows, 3);
-    assert_example(&records.examples[0], "Instruction: What?\nResponse: a b", " a b");
-    assert_example(&records.examples[1], "Instruction: x\nContext: y\nz\nResponse: c",
-                   "c");
-    assert_example(&records.examples[2], "Instruction: x\nResponse: d", "d");
+    assert_example(&records, 0, "Instruction: What?\nResponse: a b", " a b");
+    assert_example(&records, 1, "Instruction: x\nContext: y\nz\nResponse: c", "c");
+    assert_example(&records, 2, "Instruction: x\nResponse: d", "d");
     for (size_t i = 0; i < records.n; i++) {
-        const struct example *example = &records.examples[i];
-        assert_int_equal(example->ids[0], tokenizer_bos(small));
-        assert_int_equal(example->ids[example->n - 1], tokenizer_eos(small));
-        assert_true(example->loss_weight[example->n - 1] > 0);
-        assert_true(example->loss_weight[0] == 0.0F);
-        assert_int_equal(example->source_row, i);
-        assert_int_equal(example->n_documents, 1);
+        const struct example example = records_example(&records, i);
+        assert_int_equal(example.ids[0], tokenizer_bos(small));
+        assert_int_equal(example.ids[example.n - 1], tokenizer_eos(small));
+        assert_true(example.loss_weight[example.n - 1] > 0);
+        assert_true(example.loss_weight[0] == 0.0F);
+        assert_int_equal(example.source_row, i);
+        assert_int_equal(example.n_documents, 1);
         int32_t n_targets = 0;
-        for (int32_t k = 0; k < example->n; k++) {
-            n_targets += example->loss_weight[k] > 0;
+        for (int32_t k = 0; k < example.n; k++) {
+            n_targets += example.loss_weight[k] > 0;
         }
-        assert_int_equal(example->n_targets, n_targets);
+        assert_int_equal(example.n_targets, n_targets);
     }
-    assert_int_equal(records.examples[1].line, 3);
+    assert_int_equal(records_example(&records, 1).line, 3);
     records_deinit(&records);
     records_deinit(&records);
 }
@@ -137,7 +138,8 @@ static void loss_tokens_decode_to_the_response(void **state)
     read_or_fail(&records, text.text, &options);
     assert_int_equal(records.n, ARRAY_LENGTH(responses));
     for (size_t i = 0; i < records.n; i++) {
-        struct str loss = {.text = decoded(&records.examples[i], true)};
+        const struct example example = records_example(&records, i);
+        struct str loss = {.text = decoded(&example, true)};
         assert_string_equal(loss.text, responses[i]);
         str_deinit(&loss);
     }
@@ -151,19 +153,19 @@ static void other_formats(void **state)
     struct records records = {0};
     const struct records_options text = {.format = RECORDS_TEXT};
     read_or_fail(&records, "{\"text\": \"What\\nis\"}", &text);
-    assert_example(&records.examples[0], "What\nis", "What\nis");
+    assert_example(&records, 0, "What\nis", "What\nis");
     const struct records_options tokens = {.format = RECORDS_TOKENS};
     read_or_fail(&records,
                  "{\"input_ids\": [2, 265, 266], \"labels\": [-100, -100, 266]}",
                  &tokens);
     assert_int_equal(records.n, 2);
-    assert_int_equal(records.examples[1].n, 3);
-    assert_int_equal(records.examples[1].n_targets, 1);
-    assert_int_equal(records.examples[1].source_row, 1);
+    assert_int_equal(records_example(&records, 1).n, 3);
+    assert_int_equal(records_example(&records, 1).n_targets, 1);
+    assert_int_equal(records_example(&records, 1).source_row, 1);
     const struct records_options all = {.format = RECORDS_PROMPT_COMPLETION,
-                                        .has_loss_on_all = true};
+                                        .loss_on = RECORDS_LOSS_ON_ALL};
     read_or_fail(&records, "{\"prompt\": \"a\", \"completion\": \"b\"}", &all);
-    assert_example(&records.examples[2], "ab", "ab");
+    assert_example(&records, 2, "ab", "ab");
     records_deinit(&records);
 }
 
@@ -185,9 +187,9 @@ static void cut_and_dropped(void **state)
     assert_int_equal(records.n, 3);
     assert_int_equal(records.n_truncated, 2);
     assert_int_equal(records.n_dropped, 1);
-    assert_int_equal(records.examples[1].n, 5);
-    assert_int_equal(records.examples[1].n_targets, 2);
-    assert_int_equal(records.examples[2].source_row, 3);
+    assert_int_equal(records_example(&records, 1).n, 5);
+    assert_int_equal(records_example(&records, 1).n_targets, 2);
+    assert_int_equal(records_example(&records, 2).source_row, 3);
     assert_int_equal(records.n_tokens, 5 + 5 + 2);
     assert_int_equal(records.n_targets, 2 + 2 + 1);
     records_deinit(&records);

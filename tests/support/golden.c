@@ -86,7 +86,8 @@ static void read_batch(struct golden *golden, int k)
     golden->batches[k] = batch_create(golden->B, golden->T, golden->B * golden->T);
     batch_clear(golden->batches[k], 0);
     for (size_t b = 0; b < B; b++) {
-        batch_add(golden->batches[k], (int32_t)b, &golden->records[k].examples[b]);
+        const struct example example = records_example(&golden->records[k], b);
+        batch_add(golden->batches[k], (int32_t)b, &example);
     }
 }
 
@@ -176,7 +177,9 @@ void golden_batch_rows(const struct golden *golden, int k, int32_t first,
 {
     batch_clear(part, 0);
     for (int32_t b = 0; b < part->rows; b++) {
-        batch_add(part, b, &golden->records[k].examples[first + b]);
+        const struct example example =
+            records_example(&golden->records[k], (size_t)(first + b));
+        batch_add(part, b, &example);
     }
 }
 
@@ -184,7 +187,7 @@ int32_t golden_n_documents(const struct golden *golden)
 {
     int32_t n = 0;
     for (size_t i = 0; i < golden->records[0].n; i++) {
-        n += golden->records[0].examples[i].n_documents;
+        n += records_example(&golden->records[0], i).n_documents;
     }
     return n;
 }
@@ -195,13 +198,13 @@ void golden_batch_documents(const struct golden *golden, struct batch *alone)
     int32_t row = 0;
     batch_clear(alone, 0);
     for (size_t i = 0; i < golden->records[0].n; i++) {
-        const struct example *whole = &golden->records[0].examples[i];
-        for (int32_t d = 0; d < whole->n_documents; d++) {
-            const int32_t from = whole->document_from[d];
+        const struct example whole = records_example(&golden->records[0], i);
+        for (int32_t d = 0; d < whole.n_documents; d++) {
+            const int32_t from = whole.document_from[d];
             const int32_t to =
-                d + 1 < whole->n_documents ? whole->document_from[d + 1] : whole->n;
-            const struct example part = {.ids = whole->ids + from,
-                                         .loss_weight = whole->loss_weight + from,
+                d + 1 < whole.n_documents ? whole.document_from[d + 1] : whole.n;
+            const struct example part = {.ids = whole.ids + from,
+                                         .loss_weight = whole.loss_weight + from,
                                          .document_from = &start,
                                          .n = to - from,
                                          .n_documents = 1};
@@ -212,7 +215,7 @@ void golden_batch_documents(const struct golden *golden, struct batch *alone)
 
 int32_t golden_row_length(const struct golden *golden, int b)
 {
-    return golden->records[0].examples[b].n;
+    return records_example(&golden->records[0], (size_t)b).n;
 }
 
 int32_t golden_first_column(const struct golden *golden, int b)
