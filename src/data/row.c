@@ -1,5 +1,5 @@
 /*
- * row - two ways to fill it.
+ * row - the arrays, and two ways to fill them; row_chat.c has the third.
  */
 #include "data/row.h"
 
@@ -24,10 +24,11 @@ void row_clear(struct row *row)
     token_list_clear(&row->tokens);
     row->n = 0;
     row->n_documents = 0;
+    row->has_lost_thought = false;
 }
 
-/* Gives the newest token its weight. */
-static void add_weight(struct row *row, float weight)
+/* Tokens may come in one go and their weights afterwards, so n follows the weights. */
+void row_weigh(struct row *row, float weight)
 {
     row->weight = mem_reserve_one(row->weight, row->n, &row->weight_capacity,
                                   sizeof(*row->weight));
@@ -38,7 +39,7 @@ static void add_weight(struct row *row, float weight)
 void row_add(struct row *row, int32_t id, float weight)
 {
     token_list_add(&row->tokens, id, 0);
-    add_weight(row, weight);
+    row_weigh(row, weight);
 }
 
 /* Twice at one place, as for a document without tokens, cannot happen: callers add a
@@ -116,7 +117,7 @@ bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const cha
     }
     for (size_t i = 0; i < tokens->n; i++) {
         const size_t end = i + 1 < tokens->n ? tokens->starts[i + 1] : length;
-        add_weight(row, has_loss_on_all || end > border ? 1.0F : 0.0F);
+        row_weigh(row, has_loss_on_all || end > border ? 1.0F : 0.0F);
     }
     if (ends_with_eos) {
         if (eos < 0) {

@@ -2,7 +2,8 @@
  * row - one row of input on its way to an example: growing arrays, reused from row to
  * row.
  *
- * row_from_text and row_from_tokens fill it; records.c then copies it into its arena.
+ * row_from_text, row_from_tokens and row_from_chat fill it; records.c then copies it into
+ * its arena.
  */
 #ifndef DATA_ROW_H
 #define DATA_ROW_H
@@ -10,6 +11,7 @@
 #include <jansson.h>
 
 #include "base/base.h"
+#include "text/chat.h"
 #include "text/token_list.h"
 
 struct error;
@@ -23,6 +25,7 @@ struct row {
     size_t n; /* tokens.n, or less once cut */
     size_t weight_capacity;
     size_t documents_capacity;
+    bool has_lost_thought; /* chat: a thought of a model turn was left out */
 };
 
 void row_deinit(struct row *row); /* takes a zeroed one */
@@ -30,6 +33,9 @@ void row_clear(struct row *row);
 
 /* Appends a token. */
 void row_add(struct row *row, int32_t id, float weight);
+
+/* Gives the first token that has no weight yet its weight. */
+void row_weigh(struct row *row, float weight);
 
 /* The next token begins a document. */
 void row_begin_document(struct row *row);
@@ -58,5 +64,27 @@ MUST_USE bool row_from_text(struct row *row, const struct tokenizer *tokenizer,
  */
 MUST_USE bool row_from_tokens(struct row *row, const json_t *object,
                               int32_t n_vocabulary, struct error *err);
+
+/* How chat rows become tokens. */
+struct row_chat_options {
+    enum chat_format format;
+    bool has_loss_on_last;     /* of the model turns only the last carries loss */
+    bool has_loss_on_all;      /* every token does */
+    const char *const *ignore; /* [n_ignore] fields of messages left out on purpose */
+    size_t n_ignore;
+};
+
+/*
+ * A conversation: `messages`, an array of {role, content}, or as ShareGPT has it
+ * `conversations` of {from, value} with the roles human and gpt. content is a text or a
+ * list of {type: "text", text}. Model turns carry loss, from their first token to the
+ * mark that ends the turn; BOS goes in front, exactly once. A model turn may have a
+ * weight (0 = only context). Other fields of messages that are not null are an error
+ * unless they are named in ignore. A conversation need not end with a model turn; one
+ * without any carries no loss.
+ */
+MUST_USE bool row_from_chat(struct row *row, const json_t *object,
+                            const struct row_chat_options *options,
+                            const struct tokenizer *tokenizer, struct error *err);
 
 #endif
