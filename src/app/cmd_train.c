@@ -6,6 +6,7 @@
 #include "app/arguments.h"
 #include "app/command.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "train/settings.h"
 #include "train/trainer.h"
 
@@ -66,6 +67,9 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
     /* settings_deinit takes settings that were read only in part. */
     struct settings settings;
     settings_init(&settings);
+    /* A run is worth more than a terminal: it goes on when nobody reads its lines. */
+    interrupt_install();
+    interrupt_ignore_broken_pipe();
     const bool done = read_settings(arguments.items[0], &given.sets, &settings, err) &&
                       trainer_run(&settings, &given.options, err);
     settings_deinit(&settings);

@@ -96,7 +96,7 @@ bool interrupt_check(struct error *err)
     if (signal_number == 0) {
         return true;
     }
-    return error_set(err, signal_number == SIGINT ? ERROR_INTERRUPTED : ERROR_FAILED,
+    return error_set(err, signal_number == SIGINT ? ERROR_INTERRUPTED : ERROR_CANCELLED,
                      "stopped by %s", interrupt_name());
 }
 

@@ -32,7 +32,7 @@ int interrupt_requested(void);
 /* The same as a place to look at, for engines (struct backend_options). */
 const _Atomic int *interrupt_flag(void);
 
-/* False once a signal was noted: ERROR_INTERRUPTED after SIGINT, ERROR_FAILED after
+/* False once a signal was noted: ERROR_INTERRUPTED after SIGINT, ERROR_CANCELLED after
  * SIGTERM. */
 MUST_USE bool interrupt_check(struct error *err);
 

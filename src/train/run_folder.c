@@ -4,6 +4,7 @@
 #include "train/run_folder.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -157,6 +158,48 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
 fail:
     run_folder_close(folder);
     return false;
+}
+
+/* For file systems that cannot exchange two names: for an instant there is none. */
+static bool replace_by_turns(const char *from, const char *to, struct error *err)
+{
+    struct str aside = {0};
+    str_printf(&aside, "%s.old", to);
+    bool done = rename(to, aside.text) == 0 && rename(from, to) == 0;
+    if (!done) {
+        error_set_errno(err, errno, "cannot replace %s", to);
+    }
+    done = done && file_remove_tree(aside.text, err);
+    str_deinit(&aside);
+    return done;
+}
+
+/* After the exchange the former folder has the new one's name, and goes. */
+static bool replace(const char *from, const char *to, struct error *err)
+{
+    if (renameat2(AT_FDCWD, from, AT_FDCWD, to, RENAME_EXCHANGE) == 0) {
+        return file_remove_tree(from, err);
+    }
+    if (errno != EINVAL && errno != ENOSYS) {
+        return error_set_errno(err, errno, "cannot replace %s", to);
+    }
+    return replace_by_turns(from, to, err);
+}
+
+bool run_folder_publish(const struct run_folder *folder, const char *from,
+                        const char *to, struct error *err)
+{
+    char *source = file_join(folder->path, from);
+    char *target = file_join(folder->path, to);
+    bool done = true;
+    if (file_exists(target)) {
+        done = replace(source, target, err);
+    } else if (rename(source, target) != 0) {
+        done = error_set_errno(err, errno, "cannot make %s", target);
+    }
+    mem_free(source);
+    mem_free(target);
+    return done;
 }
 
 /*

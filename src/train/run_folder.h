@@ -1,5 +1,5 @@
 /*
- * run_folder - the folder of a run: run.yaml, log.txt, metrics.jsonl, model/.
+ * run_folder - the folder of a run: run.yaml, log.txt, metrics.jsonl, model/, best/.
  */
 #ifndef TRAIN_RUN_FOLDER_H
 #define TRAIN_RUN_FOLDER_H
@@ -30,6 +30,14 @@ MUST_USE bool run_folder_create(struct run_folder *folder,
  * the model or the data of this one is never replaced. */
 MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
                                struct error *err);
+
+/*
+ * Moves `from` to `to`, names in the folder; a folder `to` that is there is replaced: at
+ * every moment a whole one stands under the name (or, where the file system cannot
+ * exchange names, under NAME.old for an instant), and the former one is removed.
+ */
+MUST_USE bool run_folder_publish(const struct run_folder *folder, const char *from,
+                                 const char *to, struct error *err);
 
 void run_folder_close(struct run_folder *folder); /* takes a zeroed one */
 

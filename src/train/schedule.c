@@ -7,20 +7,20 @@
 
 #include "train/settings.h"
 
-/* How far the part after the warm-up is, 0 .. 1. */
+/* How much of the part after the warm-up lies before this step, 0 .. 1. */
 static double progress(const struct schedule *schedule, int64_t step)
 {
     const int64_t length = schedule->n_steps - schedule->warmup_steps;
     /* A warm-up that is longer than the run leaves no part after it. */
-    if (length <= 0 || step >= schedule->n_steps) {
+    if (length <= 0 || step > schedule->n_steps) {
         return 1.0;
     }
-    return (double)(step - schedule->warmup_steps) / (double)length;
+    return (double)(step - 1 - schedule->warmup_steps) / (double)length;
 }
 
 /*
  * linear: lr - (lr - final) x    cosine: final + (lr - final) (1 + cos(pi x)) / 2
- * with x from 0 at the end of the warm-up to 1 at the last step.
+ * with x the steps done since the warm-up, as a share: as transformers has it.
  */
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {

@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "model/random_init.h"
 #include "train/trainer_parts.h"
@@ -56,10 +57,27 @@ static bool start(struct trainer *trainer, struct error *err)
         .warmup_steps = job->settings->train.schedule.warmup_steps,
         .n_steps = job->n_steps,
     };
+    trainer->early_stop = (struct early_stop){
+        .patience = job->settings->eval.patience,
+        .min_delta = job->settings->eval.min_delta,
+    };
     return true;
 }
 
-/* ---- end ---- */
+/* ---- loop ---- */
+
+/* A signal between two programs is seen here, one inside of them by the engine. */
+static bool run_steps(struct trainer *trainer, struct error *err)
+{
+    bool is_end = false;
+    while (!is_end && !trainer->is_stopped_early &&
+           trainer->step_number < trainer->job.n_steps) {
+        if (!interrupt_check(err) || !trainer_step(trainer, &is_end, err)) {
+            return false;
+        }
+    }
+    return true;
+}
 
 /* The first evaluation, before any step, is what the last one is compared with. */
 static bool train(struct trainer *trainer, struct error *err)
@@ -72,19 +90,65 @@ static bool train(struct trainer *trainer, struct error *err)
     trainer->epoch_started_ns = clock_now_ns();
     progress_begin(&trainer->progress, trainer->job.options->is_quiet ? NULL : stderr,
                    "training", trainer->job.n_steps);
-    bool is_end = false;
-    while (!is_end && trainer->step_number < trainer->job.n_steps) {
-        if (!trainer_step(trainer, &is_end, err)) {
-            progress_end(&trainer->progress);
-            return false;
-        }
-    }
+    const bool done = run_steps(trainer, err);
     progress_end(&trainer->progress);
-    if (trainer->job.settings->train.save_model && !trainer_save_model(trainer, err)) {
+    return done;
+}
+
+/* ---- end ---- */
+
+/* Whether the work ended because somebody asked for it, and not for a fault. */
+static bool is_stopped(const struct error *err)
+{
+    return interrupt_requested() != 0 &&
+           (err->kind == ERROR_INTERRUPTED || err->kind == ERROR_CANCELLED);
+}
+
+/* What a run that was stopped has learned is kept: the model of the last completed
+ * update. Says where, as the error that ends the program. */
+static bool keep_stopped(struct trainer *trainer, struct error *err)
+{
+    const char *signal_name = interrupt_name();
+    struct error reason;
+    if (interrupt_check(&reason)) {
+        return true; /* taken back meanwhile */
+    }
+    if (trainer->step == NULL || step_n_updates(trainer->step) == 0) {
+        return error_set(err, reason.kind,
+                         "stopped by %s before the first update: no model was written",
+                         signal_name);
+    }
+    const long long step = (long long)trainer->step_number;
+    if (!trainer->job.settings->train.save_model) {
+        return error_set(err, reason.kind,
+                         "stopped by %s after step %lld; train.save_model is false: no "
+                         "model was written",
+                         signal_name, step);
+    }
+    if (!trainer_save_latest(trainer, err)) {
+        return error_wrap(err, "stopped by %s after step %lld", signal_name, step);
+    }
+    trainer_report_end(trainer);
+    return error_set(err, reason.kind,
+                     "stopped by %s after step %lld of %lld; the model of that step is "
+                     "%s/%s",
+                     signal_name, step, (long long)trainer->job.n_steps,
+                     trainer->folder.path, trainer_save_name(trainer));
+}
+
+/* A signal that comes while the model is written waits for it, and still counts. */
+static bool finish(struct trainer *trainer, struct error *err)
+{
+    if (trainer->job.settings->train.save_model && !trainer_save_latest(trainer, err)) {
         return false;
     }
     trainer_report_end(trainer);
-    return true;
+    trainer->is_complete = true;
+    struct error reason;
+    return interrupt_check(&reason) ||
+           error_set(err, reason.kind,
+                     "%s came after the last step: the run is complete",
+                     interrupt_name());
 }
 
 /* To standard output: it is what was asked for, not a log line. */
@@ -102,6 +166,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
 {
     struct trainer trainer = {.first_eval_loss = (double)NAN,
                               .last_eval_loss = (double)NAN,
+                              .best_loss = (double)NAN,
                               .first_loss = (double)NAN,
                               .last_loss = (double)NAN};
     bool done = false;
@@ -124,7 +189,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
         goto end;
     }
     trainer_report_start(&trainer);
-    if (!start(&trainer, err) || !train(&trainer, err)) {
+    if (!start(&trainer, err) || !train(&trainer, err) || !finish(&trainer, err)) {
         goto end;
     }
     if (options->profiles) {
@@ -133,6 +198,9 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     done = true;
 
 end:
+    if (!done && !trainer.is_complete && is_stopped(err)) {
+        done = keep_stopped(&trainer, err);
+    }
     str_deinit(&trainer.line);
     loader_destroy(trainer.loader);
     step_destroy(trainer.step);

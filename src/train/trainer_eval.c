@@ -1,12 +1,15 @@
 /*
- * trainer_eval - held-out loss during a run.
+ * trainer_eval - held-out loss during a run, and what follows from it: which model is the
+ * best one so far, and when to stop.
  */
+#include <math.h>
+
 #include "base/log.h"
 #include "train/evaluate.h"
 #include "train/trainer_parts.h"
 
 /* Evaluation keeps the training state as it is: it only runs another program. */
-bool trainer_eval(struct trainer *trainer, double *loss, struct error *err)
+static bool measure(struct trainer *trainer, double *loss, struct error *err)
 {
     const struct job *job = &trainer->job;
     const struct evaluate_options options = {
@@ -22,9 +25,36 @@ bool trainer_eval(struct trainer *trainer, double *loss, struct error *err)
         return false;
     }
     *loss = result.loss;
-    trainer->last_eval_loss = result.loss;
     progress_pause(&trainer->progress);
     log_note("step %lld: held-out loss %.4f (%lld targets)",
              (long long)trainer->step_number, result.loss, (long long)result.n_targets);
     return true;
+}
+
+/* The model that the run started from is on disk already, and no result of it. */
+static bool note_best(struct trainer *trainer, double loss, struct error *err)
+{
+    if (step_n_updates(trainer->step) == 0 || !isfinite(loss) ||
+        loss >= trainer->best_loss) { /* false while there is none: NaN */
+        return true;
+    }
+    trainer->best_loss = loss;
+    trainer->best_step = trainer->step_number;
+    return !trainer_save_keeps_best(trainer) || trainer_save_best(trainer, err);
+}
+
+bool trainer_eval(struct trainer *trainer, double *loss, struct error *err)
+{
+    if (!measure(trainer, loss, err)) {
+        return false;
+    }
+    trainer->last_eval_loss = *loss;
+    if (early_stop_note(&trainer->early_stop, *loss)) {
+        trainer->is_stopped_early = true;
+        log_note("step %lld: %lld evaluations without a better held-out loss "
+                 "(eval.patience): the run stops",
+                 (long long)trainer->step_number,
+                 (long long)trainer->early_stop.n_without_gain);
+    }
+    return note_best(trainer, *loss, err);
 }

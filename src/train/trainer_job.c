@@ -5,6 +5,7 @@
 #include "train/trainer_job.h"
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/evaluate.h"
@@ -238,7 +239,8 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
     const struct mesh mesh = mesh_single();
     const struct backend_options engine = {.n_threads = (int)settings->threads,
                                            .isa = BACKEND_ISA_BEST,
-                                           .profiles = options->profiles};
+                                           .profiles = options->profiles,
+                                           .abandon = interrupt_flag()};
     job->engine = backend_create_cpu(&mesh, 0, 1, &engine, err);
     return job->engine != NULL && choose_memory(job, err);
 }

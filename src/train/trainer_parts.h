@@ -12,6 +12,7 @@
 #define TRAIN_TRAINER_PARTS_H
 
 #include "base/str.h"
+#include "train/early_stop.h"
 #include "train/metrics.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
@@ -37,21 +38,38 @@ struct trainer {
     int64_t epoch_real_tokens;
 
     double first_eval_loss, last_eval_loss; /* NaN: none */
-    double first_loss, last_loss;           /* of steps; NaN: none */
+    struct early_stop early_stop;           /* eval.patience */
+    bool is_stopped_early;                  /* by it */
+    double best_loss;     /* lowest held-out loss after an update; NaN: none */
+    int64_t best_step;    /* after which it was */
+    int64_t best_updates; /* updates that the model of best/ has had; 0: no best/ */
+    double first_loss, last_loss; /* of steps; NaN: none */
     int64_t started_ns;
+    bool is_complete; /* the result is written */
 };
 
 /* One optimizer step with what belongs to it; *is_end: there was none left. */
 MUST_USE bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err);
 
-/* Held-out loss now, into *loss, log and trainer. */
+/* Held-out loss now, into *loss and the log. Keeps the model if it is the best so far, and
+ * sets trainer->is_stopped_early when there was no better one for too long. */
 MUST_USE bool trainer_eval(struct trainer *trainer, double *loss, struct error *err);
 
 /* False where the disk has no room for what the run will write. */
 MUST_USE bool trainer_save_check(const struct trainer *trainer, struct error *err);
 
-/* The model as it is now, into the run folder. */
-MUST_USE bool trainer_save_model(struct trainer *trainer, struct error *err);
+/* Whether models with the lowest held-out loss are kept in best/. */
+bool trainer_save_keeps_best(const struct trainer *trainer);
+
+/* The model as it is now becomes best/, in one move; the one before it goes. */
+MUST_USE bool trainer_save_best(struct trainer *trainer, struct error *err);
+
+/* The model as it is now, as the result of the run. Where it is the best one, too, best/
+ * becomes a link to it. */
+MUST_USE bool trainer_save_latest(struct trainer *trainer, struct error *err);
+
+/* Name of the result in the run folder. */
+const char *trainer_save_name(const struct trainer *trainer);
 
 /* The lines that a log should begin with: enough to see what ran. */
 void trainer_report_start(const struct trainer *trainer);

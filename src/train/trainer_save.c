@@ -1,27 +1,57 @@
 /*
- * trainer_save - what a run writes beside its metrics: the tuned model.
+ * trainer_save - models on disk: the latest one at the end of a run, and on the way the
+ * one with the lowest held-out loss (D12).
+ *
+ * Each is written beside its place and moved there whole. Parameters are read from the
+ * step's memory; signals wait until a model is written.
  */
+#include <errno.h>
+#include <unistd.h>
+
+#include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "train/trainer_parts.h"
 
-/* A disk that is full at the end would cost the whole run: it is told at the start. */
+bool trainer_save_keeps_best(const struct trainer *trainer)
+{
+    const struct settings *settings = trainer->job.settings;
+    return trainer->job.has_eval && settings->eval.save_best &&
+           settings->train.save_model;
+}
+
+/* Bytes of one model folder, without its small files. */
+static size_t result_bytes(const struct job *job)
+{
+    return (size_t)job->source.params->n_elements *
+           dtype_bytes(job->source.config.dtype);
+}
+
+/* A disk that is full at the end would cost the whole run: it is told at the start. The
+ * best model stays beside the latest, or beside the better one that replaces it. */
 bool trainer_save_check(const struct trainer *trainer, struct error *err)
 {
-    const struct job *job = &trainer->job;
-    const size_t bytes =
-        (size_t)job->source.params->n_elements * dtype_bytes(job->source.config.dtype);
-    return !job->settings->train.save_model ||
-           file_check_room(trainer->folder.path, bytes,
-                           "the tuned model (train.save_model)", err);
+    const size_t n_models = trainer_save_keeps_best(trainer) ? 2 : 1;
+    return !trainer->job.settings->train.save_model ||
+           file_check_room(trainer->folder.path, n_models * result_bytes(&trainer->job),
+                           n_models == 2
+                               ? "the tuned and the best model (eval.save_best)"
+                               : "the tuned model (train.save_model)",
+                           err);
+}
+
+const char *trainer_save_name(const struct trainer *trainer)
+{
+    (void)trainer;
+    return "model";
 }
 
 /* In the type of the source; its config and tokenizer come along. */
-bool trainer_save_model(struct trainer *trainer, struct error *err)
+static bool write_result(struct trainer *trainer, const char *name, struct error *err)
 {
     const struct job *job = &trainer->job;
-    char *path = file_join(trainer->folder.path, "model");
+    char *path = file_join(trainer->folder.path, name);
     const struct weights_output output = {
         .config = &job->source.config,
         .params = job->source.params,
@@ -33,9 +63,39 @@ bool trainer_save_model(struct trainer *trainer, struct error *err)
         .source_path = job->settings->model,
     };
     const bool done = weights_write_folder(path, &output, err);
-    if (done) {
-        log_note("Tuned model: %s", path);
-    }
     mem_free(path);
     return done;
+}
+
+bool trainer_save_best(struct trainer *trainer, struct error *err)
+{
+    if (!write_result(trainer, "best.new", err) ||
+        !run_folder_publish(&trainer->folder, "best.new", "best", err)) {
+        return false;
+    }
+    trainer->best_updates = step_n_updates(trainer->step);
+    return true;
+}
+
+/* The link is relative: the run folder can be moved. */
+static bool link_best(const struct trainer *trainer, struct error *err)
+{
+    char *link = file_join(trainer->folder.path, "best");
+    const bool done =
+        symlink(trainer_save_name(trainer), link) == 0 ||
+        error_set_errno(err, errno, "cannot link %s to the tuned model", link);
+    mem_free(link);
+    return done;
+}
+
+/* The best model is not written a second time: it is moved. */
+bool trainer_save_latest(struct trainer *trainer, struct error *err)
+{
+    const char *name = trainer_save_name(trainer);
+    if (trainer->best_updates > 0 &&
+        trainer->best_updates == step_n_updates(trainer->step)) {
+        return run_folder_publish(&trainer->folder, "best", name, err) &&
+               link_best(trainer, err);
+    }
+    return write_result(trainer, name, err);
 }

@@ -196,12 +196,15 @@ bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
     }
     /* The last step is always evaluated: its loss is the run's result. */
     const bool is_last = metrics.step == trainer->job.n_steps;
-    if (trainer->job.has_eval &&
-        (is_due || is_last || (ends_epoch && settings->eval.at_epoch_end)) &&
-        !trainer_eval(trainer, &metrics.eval_loss, err)) {
+    const bool evaluates =
+        trainer->job.has_eval &&
+        (is_due || is_last || (ends_epoch && settings->eval.at_epoch_end));
+    const bool done = !evaluates || trainer_eval(trainer, &metrics.eval_loss, err);
+    /* The step itself is done, also where its evaluation was abandoned. */
+    write_metrics(trainer, &metrics);
+    if (!done) {
         return false;
     }
-    write_metrics(trainer, &metrics);
     const struct trainer_options *options = trainer->job.options;
     if (options->visit != NULL &&
         !options->visit(options->context, &metrics, trainer->job.n_steps)) {
