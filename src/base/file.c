@@ -12,6 +12,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -484,6 +485,24 @@ char *file_join(const char *folder, const char *name)
     char *path = mem_alloc(folder_length + 1 + strlen(name) + 1);
     sprintf(path, "%s%s%s", folder, needs_slash ? "/" : "", name);
     return path;
+}
+
+/* The convention of freedesktop.org, which also says that a relative path does not
+ * count. */
+char *file_cache_folder(struct error *err)
+{
+    const char *cache = getenv("XDG_CACHE_HOME");
+    if (cache != NULL && cache[0] == '/') {
+        return file_join(cache, "lathe");
+    }
+    const char *home = getenv("HOME");
+    if (home == NULL || home[0] != '/') {
+        error_set(
+            err, ERROR_FAILED,
+            "no cache folder: neither XDG_CACHE_HOME nor HOME is an absolute path");
+        return NULL;
+    }
+    return file_join(home, ".cache/lathe");
 }
 
 bool file_check_room(const char *folder, size_t bytes, const char *what,

@@ -61,6 +61,10 @@ MUST_USE bool file_make_folders(const char *path, struct error *err);
 /* Removes a folder with everything in it; links are removed, not followed. */
 MUST_USE bool file_remove_tree(const char *path, struct error *err);
 
+/* Where programs keep what they can make again: $XDG_CACHE_HOME/lathe, or ~/.cache/lathe.
+ * Freed with mem_free; it need not exist yet. Fails where neither variable helps. */
+MUST_USE char *file_cache_folder(struct error *err);
+
 /* "folder/name" (no doubled slash), freed with mem_free. */
 char *file_join(const char *folder, const char *name);
 

@@ -218,6 +218,11 @@ int32_t tokenizer_pad(const struct tokenizer *tokenizer)
     return tokenizer->pad;
 }
 
+uint64_t tokenizer_fingerprint(const struct tokenizer *tokenizer)
+{
+    return tokenizer->fingerprint;
+}
+
 /* The prefix may hold other tokens than BOS; only its first one counts. */
 bool tokenizer_adds_bos(const struct tokenizer *tokenizer)
 {

@@ -68,6 +68,9 @@ int32_t tokenizer_bos(const struct tokenizer *tokenizer);
 int32_t tokenizer_eos(const struct tokenizer *tokenizer);
 int32_t tokenizer_pad(const struct tokenizer *tokenizer);
 
+/* A hash of everything that the tokenizer was read from: equal for equal files. */
+uint64_t tokenizer_fingerprint(const struct tokenizer *tokenizer);
+
 /* Whether encoding with add_special puts BOS in front. */
 bool tokenizer_adds_bos(const struct tokenizer *tokenizer);
 

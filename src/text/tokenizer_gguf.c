@@ -10,20 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/error.h"
 #include "base/mem.h"
 #include "formats/gguf.h"
 #include "text/tokenizer_parts.h"
-
-/* tokenizer.ggml.token_type */
-enum piece_type {
-    PIECE_NORMAL = 1,
-    PIECE_UNKNOWN = 2,
-    PIECE_CONTROL = 3,
-    PIECE_USER_DEFINED = 4,
-    PIECE_UNUSED = 5,
-    PIECE_BYTE = 6,
-};
 
 /* A key that may be missing; *value keeps its default then. A key of another type is an
  * error all the same: a default in its place would hide a damaged file. */
@@ -136,6 +128,21 @@ static bool check_model(const struct gguf *gguf, struct error *err)
     return true;
 }
 
+/* The fingerprint of the pieces. Each text is hashed with the sum so far as its seed, so
+ * borders between texts count. */
+static void hash_vocabulary(struct tokenizer *tokenizer, const struct gguf_text *texts,
+                            const float *scores, const int32_t *types, size_t n)
+{
+    uint64_t hash = XXH3_64bits(scores, n * sizeof(*scores));
+    if (types != NULL) {
+        hash = XXH3_64bits_withSeed(types, n * sizeof(*types), hash);
+    }
+    for (size_t i = 0; i < n; i++) {
+        hash = XXH3_64bits_withSeed(texts[i].bytes, texts[i].length, hash);
+    }
+    tokenizer->fingerprint = hash;
+}
+
 /* Texts, scores and types, of equal counts. Counts are compared before anything is
  * entered, since all three arrays are read by the same index. */
 static bool read_vocabulary(struct tokenizer *tokenizer, const struct gguf *gguf,
@@ -165,6 +172,7 @@ static bool read_vocabulary(struct tokenizer *tokenizer, const struct gguf *gguf
                          "equal counts of 1 to %d",
                          n, n_scores, n_types, VOCABULARY_MAX_TOKENS);
     }
+    hash_vocabulary(tokenizer, texts, scores, types, n);
     return add_pieces(tokenizer, texts, types, n, err) &&
            rank_scores(tokenizer, scores, n, err);
 }
@@ -222,5 +230,10 @@ bool tokenizer_gguf_read(struct tokenizer *tokenizer, const struct gguf *gguf,
         tokenizer->suffix[tokenizer->n_suffix++] = tokenizer->eos;
     }
     add_space_rules(tokenizer, has_space_prefix);
+    const int32_t rules[] = {tokenizer->bos,         tokenizer->eos, tokenizer->pad,
+                             tokenizer->bpe.unknown, adds_bos,       adds_eos,
+                             has_space_prefix};
+    tokenizer->fingerprint =
+        XXH3_64bits_withSeed(rules, sizeof(rules), tokenizer->fingerprint);
     return true;
 }

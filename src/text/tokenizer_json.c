@@ -10,6 +10,8 @@
 
 #include <string.h>
 
+#include <xxhash.h>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -211,6 +213,7 @@ bool tokenizer_json_parse(struct tokenizer *tokenizer, const char *text, size_t 
             return false;
         }
     }
+    tokenizer->fingerprint = XXH3_64bits(text, length);
     return true;
 }
 
@@ -275,6 +278,8 @@ bool tokenizer_json_configure(struct tokenizer *tokenizer, const char *text,
     }
     if (is_done) {
         apply_config(tokenizer, values);
+        tokenizer->fingerprint =
+            XXH3_64bits_withSeed(text, length, tokenizer->fingerprint);
     }
     for (int i = 0; i < CONFIG_COUNT; i++) {
         json_decref(values[i]);

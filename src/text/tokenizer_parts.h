@@ -17,6 +17,16 @@ struct error;
 
 enum { TOKENIZER_MAX_AFFIX = 8 }; /* tokens before or after a text */
 
+/* What a piece of a GGUF vocabulary is (tokenizer.ggml.token_type). */
+enum tokenizer_piece {
+    PIECE_NORMAL = 1,
+    PIECE_UNKNOWN = 2,
+    PIECE_CONTROL = 3,
+    PIECE_USER_DEFINED = 4,
+    PIECE_UNUSED = 5,
+    PIECE_BYTE = 6,
+};
+
 struct tokenizer {
     struct vocabulary vocabulary;
     struct added_tokens raw;        /* found in the text as it is */
@@ -32,6 +42,7 @@ struct tokenizer {
     int32_t bos; /* -1 = none */
     int32_t eos;
     int32_t pad;
+    uint64_t fingerprint; /* XXH3 of what was read */
 };
 
 /* Fills a zeroed tokenizer but for the derived tables. On failure the caller destroys

@@ -318,6 +318,25 @@ static void a_disk_without_room_is_told(void **state)
     assert_non_null(strstr(err.message, "/nowhere"));
 }
 
+static void where_the_cache_is(void **state)
+{
+    (void)state;
+    struct error err;
+    setenv("XDG_CACHE_HOME", "/some/cache", 1);
+    setenv("HOME", "/home/me/", 1);
+    char *cache = file_cache_folder(&err);
+    assert_string_equal(cache, "/some/cache/lathe");
+    mem_free(cache);
+    setenv("XDG_CACHE_HOME", "relative", 1);
+    cache = file_cache_folder(&err);
+    assert_string_equal(cache, "/home/me/.cache/lathe");
+    mem_free(cache);
+    unsetenv("XDG_CACHE_HOME");
+    unsetenv("HOME");
+    assert_null(file_cache_folder(&err));
+    assert_non_null(strstr(err.message, "HOME"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -346,6 +365,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
         cmocka_unit_test(a_pipe_is_refused_at_once),
         cmocka_unit_test(a_disk_without_room_is_told),
+        cmocka_unit_test(where_the_cache_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

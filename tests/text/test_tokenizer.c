@@ -168,6 +168,26 @@ static void *encode_often(void *context)
     return NULL;
 }
 
+static uint64_t fingerprint_of(const char *word, const char *config)
+{
+    struct tokenizer_build build = {0};
+    tokenizer_build_begin(&build);
+    tokenizer_build_word(&build, word);
+    struct tokenizer *tokenizer = tokenizer_build_finish(&build, config);
+    const uint64_t fingerprint = tokenizer_fingerprint(tokenizer);
+    tokenizer_destroy(tokenizer);
+    return fingerprint;
+}
+
+static void fingerprints(void **state)
+{
+    (void)state;
+    static const char config[] = "{\"eos_token\": \"<unk>\"}";
+    assert_true(fingerprint_of("the", NULL) == fingerprint_of("the", NULL));
+    assert_true(fingerprint_of("the", NULL) != fingerprint_of("thy", NULL));
+    assert_true(fingerprint_of("the", NULL) != fingerprint_of("the", config));
+}
+
 static void threads_share_a_tokenizer(void **state)
 {
     (void)state;
@@ -281,6 +301,7 @@ int main(void)
         cmocka_unit_test(starts_are_bytes_of_the_text),
         cmocka_unit_test(round_trips),
         cmocka_unit_test(decode_skips_specials_on_request),
+        cmocka_unit_test(fingerprints),
         cmocka_unit_test(threads_share_a_tokenizer),
         cmocka_unit_test(golden_vectors_from_tokenizer_json),
         cmocka_unit_test(golden_vectors_from_gguf),

@@ -178,6 +178,31 @@ static void defaults_of_llama(void **state)
     tokenizer_destroy(tokenizer);
 }
 
+/* Score of the first piece and one flag; what a fingerprint must tell apart. */
+static uint64_t fingerprint_of(float score, bool has_prefix)
+{
+    struct error err = {.message = ""};
+    struct gguf_build build = {0};
+    struct piece pieces[ARRAY_LENGTH(usual)];
+    memcpy(pieces, usual, sizeof(usual));
+    pieces[6].score = score;
+    add_pieces(&build, pieces, ARRAY_LENGTH(pieces), ARRAY_LENGTH(pieces));
+    add_flag(&build, "tokenizer.ggml.add_space_prefix", has_prefix);
+    struct tokenizer *tokenizer = read_build(&build, &err);
+    assert_non_null(tokenizer);
+    const uint64_t fingerprint = tokenizer_fingerprint(tokenizer);
+    tokenizer_destroy(tokenizer);
+    return fingerprint;
+}
+
+static void fingerprints(void **state)
+{
+    (void)state;
+    assert_true(fingerprint_of(-2, true) == fingerprint_of(-2, true));
+    assert_true(fingerprint_of(-2, true) != fingerprint_of(-2.5F, true));
+    assert_true(fingerprint_of(-2, true) != fingerprint_of(-2, false));
+}
+
 static void assert_refused(struct gguf_build *build, const char *why)
 {
     struct error err = {.message = ""};
@@ -213,6 +238,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(merges_by_score),
         cmocka_unit_test(defaults_of_llama),
+        cmocka_unit_test(fingerprints),
         cmocka_unit_test(refuses),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
