@@ -261,6 +261,26 @@ struct value *build_attention(struct graph *graph, struct value *q, struct value
                               struct value *v, struct value *first_key, double scale,
                               int64_t window, struct value **lse);
 
+/*
+ * Attention over a cache: q [B, T, H, K], k and v [B, S, G, K] in S slots, position i32
+ * [B, T] of the queries and key_position i32 [B, S] of what the slots hold -> [B, T, H,
+ * K]. Query (b, t) sees slot s where 0 <= key_position[b, s] <= position[b, t] and, if
+ * window > 0, position - key_position < window; none: 0. Heads and scale as in
+ * attention. No gradient.
+ */
+struct value *build_attention_cached(struct graph *graph, struct value *q,
+                                     struct value *k, struct value *v,
+                                     struct value *position, struct value *key_position,
+                                     double scale, int64_t window);
+
+/*
+ * cache [B, S, ...] with rows [B, T, ...] in the places slots i32 [B, T]; slots outside
+ * 0 .. S - 1 are skipped, the others of one b must differ. Takes the cache's memory. No
+ * gradient; b is not split over the mesh.
+ */
+struct value *build_write_rows(struct graph *graph, struct value *cache,
+                               struct value *rows, struct value *slots);
+
 /* What build_loss_head computes. */
 struct loss_head_options {
     double cap;             /* soft cap of the logits; 0: none */
@@ -306,14 +326,30 @@ enum adamw_hyper {
     ADAMW_N_HYPER
 };
 
+/* Odd, with its ones spread out: what a random word is multiplied by for v's half. */
+#define ADAMW_MIX 0x9E3779B1
+
 /*
- * p, g, m, v f32 of one shape; hyper f32 [ADAMW_N_HYPER]; scale f32 scalar (times g: 1
- * / denominator and clipping); apply bool scalar (false: nothing changes) -> p, m, v in
- * place. As torch.optim.AdamW: p = p (1 - lr decay); m = b1 m + (1 - b1) g; v = b2 v +
- * (1 - b2) g^2; p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps).
+ * p, g, m, v of one shape, g f32; hyper f32 [ADAMW_N_HYPER]; scale f32 scalar (times g:
+ * 1 / denominator and clipping); apply bool scalar (false: nothing changes) -> p, m, v
+ * in place. As torch.optim.AdamW: p = p (1 - lr decay); m = b1 m + (1 - b1) g; v = b2 v
+ * + (1 - b2) g^2; p -= lr / c1 * m / (sqrt(v) / sqrt(c2) + eps). p, m and v are f32, or
+ * all bf16: then this is computed in f32, and each is rounded once, to nearest even.
  */
 struct node *build_adamw(struct graph *graph, struct value *p, struct value *g,
                          struct value *m, struct value *v, struct value *hyper,
                          struct value *scale, struct value *apply);
+
+/*
+ * The same for p, m and v in bf16, rounded up or down by chance, in proportion to how
+ * near either is: small updates are kept on average. The chance of element i is its
+ * word of random_bits(seed, RANDOM_ROUNDING, step): the lower half for p, the upper for
+ * m, a mixture for v. seed and step: u32 scalars.
+ */
+struct node *build_adamw_stochastic(struct graph *graph, struct value *p,
+                                    struct value *g, struct value *m, struct value *v,
+                                    struct value *hyper, struct value *scale,
+                                    struct value *apply, struct value *seed,
+                                    struct value *step);
 
 #endif

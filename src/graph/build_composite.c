@@ -92,6 +92,24 @@ struct value *build_attention(struct graph *graph, struct value *q, struct value
     return node->outputs[0];
 }
 
+struct value *build_attention_cached(struct graph *graph, struct value *q,
+                                     struct value *k, struct value *v,
+                                     struct value *position, struct value *key_position,
+                                     double scale, int64_t window)
+{
+    struct value *const inputs[] = {q, k, v, position, key_position};
+    return graph_append_value(graph, OP_ATTENTION_CACHED, 5, inputs,
+                              &(struct attributes){.value = scale, .window = window});
+}
+
+struct value *build_write_rows(struct graph *graph, struct value *cache,
+                               struct value *rows, struct value *slots)
+{
+    return graph_append_value(graph, OP_WRITE_ROWS, 3,
+                              (struct value *[]){cache, rows, slots},
+                              &(struct attributes){0});
+}
+
 /* Optional operands come last, and keep only with acc, so their number says which. */
 struct node *build_loss_head(struct graph *graph, struct value *hidden,
                              struct value *table, struct value *loss_rows,
@@ -122,5 +140,18 @@ struct node *build_adamw(struct graph *graph, struct value *p, struct value *g,
 {
     struct value *const inputs[] = {p, g, m, v, hyper, scale, apply};
     return graph_append(graph, OP_ADAMW, 7, inputs, &(struct attributes){0}, NULL,
+                        NULL);
+}
+
+/* Two operands more say that chance decides. */
+struct node *build_adamw_stochastic(struct graph *graph, struct value *p,
+                                    struct value *g, struct value *m, struct value *v,
+                                    struct value *hyper, struct value *scale,
+                                    struct value *apply, struct value *seed,
+                                    struct value *step)
+{
+    ASSERT(p->type.dtype == DTYPE_BF16);
+    struct value *const inputs[] = {p, g, m, v, hyper, scale, apply, seed, step};
+    return graph_append(graph, OP_ADAMW, 9, inputs, &(struct attributes){0}, NULL,
                         NULL);
 }

@@ -152,11 +152,11 @@ static struct value *visible_keys(struct graph *graph, struct value *low,
 }
 
 /* s = scale q k^T; the mask is [B, T, n], the same for all heads. */
-struct value *define_attention_scores(struct graph *graph,
+struct value *define_attention_masked(struct graph *graph,
                                       const struct define_attention_layout *layout,
                                       struct value *q, struct value *k,
-                                      struct value *low, struct value *start,
-                                      double scale, struct value **mask)
+                                      struct value *visible, double scale,
+                                      struct value **mask)
 {
     const int64_t n = k->type.shape.dim[2];
     const int64_t dims[5] = {layout->B, layout->G, layout->R, layout->T, n};
@@ -166,10 +166,20 @@ struct value *define_attention_scores(struct graph *graph,
     s = build_reshape_placed(
         graph, build_scale(graph, s, scale), type_shape(5, dims),
         define_attention_placement(layout, DEFINE_ATTENTION_SCORES, NULL));
-    *mask = define_spread(graph, visible_keys(graph, low, start, n), s, mask_axes);
+    *mask = define_spread(graph, visible, s, mask_axes);
     return build_select(
         graph, *mask, s,
         build_scalar(graph, layout->math, DEFINE_ATTENTION_HIDDEN_SCORE));
+}
+
+struct value *define_attention_scores(struct graph *graph,
+                                      const struct define_attention_layout *layout,
+                                      struct value *q, struct value *k,
+                                      struct value *low, struct value *start,
+                                      double scale, struct value **mask)
+{
+    struct value *visible = visible_keys(graph, low, start, k->type.shape.dim[2]);
+    return define_attention_masked(graph, layout, q, k, visible, scale, mask);
 }
 
 struct value *define_attention_flat(struct graph *graph,
@@ -200,11 +210,35 @@ struct value *define_attention_lse(struct graph *graph,
 }
 
 /*
- *     out = softmax(mask(scale q k^T)) v    lse = log sum exp of the visible scores
+ *     softmax(s) v    lse = log sum exp of the visible scores
  *
  * Softmax with the largest score taken off, which keeps exp in range. Weights are cast
  * to the operands' dtype before the product with v.
  */
+struct value *define_attention_mix(struct graph *graph,
+                                   const struct define_attention_layout *layout,
+                                   struct value *scores, struct value *mask,
+                                   struct value *v, struct value **lse)
+{
+    const int last = 4, row_axes[4] = {0, 1, 2, 3};
+    /* The result does not depend on the shift. */
+    struct value *top =
+        build_stop_gradient(graph, build_reduce_max(graph, scores, 1, &last));
+    struct value *e = build_exp(
+        graph, build_sub(graph, scores, define_spread(graph, top, scores, row_axes)));
+    /* Hidden scores of a row that sees nothing are its largest: exp gives 1 there. */
+    e = build_select(graph, mask, e, build_scalar(graph, layout->math, 0.0));
+    struct value *sum;
+    *lse = define_attention_lse(graph, layout, top,
+                                build_reduce_sum(graph, e, 1, &last), &sum);
+    /* [B, G, R, T, n]; rows that see nothing divide 0 by 1. */
+    struct value *p = build_div(graph, e, define_spread(graph, sum, e, row_axes));
+    p = define_cast(graph, define_attention_flat(graph, layout, p), layout->dtype);
+    return define_attention_heads(
+        graph, layout, build_matmul(graph, p, v, false, false, layout->dtype));
+}
+
+/* out = softmax(mask(scale q k^T)) v, and lse. */
 void define_attention(struct define *define)
 {
     if (define->is_tiled) {
@@ -213,7 +247,6 @@ void define_attention(struct define *define)
     }
     struct graph *graph = define->graph;
     const struct define_attention_layout layout = define_attention_layout_of(define);
-    const int last = 4, row_axes[4] = {0, 1, 2, 3};
     /* q [B, G, R * T, K]; k, v [B, G, T, K] */
     struct value *q = define_attention_rows(graph, &layout, define->inputs[0]);
     struct value *k = define_attention_keys(graph, define->inputs[1]);
@@ -223,20 +256,6 @@ void define_attention(struct define *define)
     struct value *mask;
     struct value *s = define_attention_scores(graph, &layout, q, k, low, NULL,
                                               define->attributes->value, &mask);
-
-    /* The result does not depend on the shift. */
-    struct value *top =
-        build_stop_gradient(graph, build_reduce_max(graph, s, 1, &last));
-    struct value *e =
-        build_exp(graph, build_sub(graph, s, define_spread(graph, top, s, row_axes)));
-    /* Hidden scores of a row that sees nothing are its largest: exp gives 1 there. */
-    e = build_select(graph, mask, e, build_scalar(graph, layout.math, 0.0));
-    struct value *sum;
-    define->outputs[1] = define_attention_lse(
-        graph, &layout, top, build_reduce_sum(graph, e, 1, &last), &sum);
-    /* [B, G, R, T, T]; rows that see nothing divide 0 by 1. */
-    struct value *p = build_div(graph, e, define_spread(graph, sum, e, row_axes));
-    p = define_cast(graph, define_attention_flat(graph, &layout, p), layout.dtype);
-    define->outputs[0] = define_attention_heads(
-        graph, &layout, build_matmul(graph, p, v, false, false, layout.dtype));
+    define->outputs[0] =
+        define_attention_mix(graph, &layout, s, mask, v, &define->outputs[1]);
 }

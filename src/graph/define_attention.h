@@ -61,6 +61,20 @@ struct value *define_attention_scores(struct graph *graph,
                                       struct value *low, struct value *start,
                                       double scale, struct value **mask);
 
+/* The same with the mask given as `visible` bool [B, T, n]. */
+struct value *define_attention_masked(struct graph *graph,
+                                      const struct define_attention_layout *layout,
+                                      struct value *q, struct value *k,
+                                      struct value *visible, double scale,
+                                      struct value **mask);
+
+/* softmax(scores) v as [B, T, H, K], from scores [B, G, R, T, n], their mask and v [B, G,
+ * n, K]; *lse as attention gives it. */
+struct value *define_attention_mix(struct graph *graph,
+                                   const struct define_attention_layout *layout,
+                                   struct value *scores, struct value *mask,
+                                   struct value *v, struct value **lse);
+
 /* [B, G, R, T, n] -> [B, G, R * T, n] */
 struct value *define_attention_flat(struct graph *graph,
                                     const struct define_attention_layout *layout,

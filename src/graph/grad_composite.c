@@ -117,7 +117,7 @@ void grad_loss_head(struct grad_rule *rule)
     rule->dx[1] = node->outputs[4];
 }
 
-/* ---- no second derivative ---- */
+/* ---- no derivative ---- */
 
 /* Optimizer, accumulation and gradient ops: nothing differentiates them, and asking for
  * it is a mistake of the program. */
@@ -133,6 +133,17 @@ void grad_accumulate(struct grad_rule *rule)
 }
 
 void grad_adamw(struct grad_rule *rule)
+{
+    refuse(rule);
+}
+
+/* Generation only. */
+void grad_attention_cached(struct grad_rule *rule)
+{
+    refuse(rule);
+}
+
+void grad_write_rows(struct grad_rule *rule)
 {
     refuse(rule);
 }

@@ -15,6 +15,7 @@ int graph_node_alias(const struct node *node, int index)
     case OP_SCATTER_ADD_ROWS: /* acc, ids, rows */
     case OP_DYNAMIC_UPDATE_SLICE:
     case OP_ACCUMULATE: /* acc, keep, g */
+    case OP_WRITE_ROWS: /* cache, rows, slots */
         return 0;
     case OP_LOSS_HEAD: /* acc is operand 5, d_table result 4 */
         return index == 4 && node->n_inputs >= 6 ? 5 : -1;

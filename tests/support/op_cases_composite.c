@@ -109,6 +109,33 @@ static void attention(struct op_build *b)
     give(b, lse);
 }
 
+/* numbers: scale, window */
+static void attention_cached(struct op_build *b)
+{
+    struct value **x = b->inputs;
+    give(b, build_attention_cached(b->graph, x[0], x[1], x[2], x[3], x[4],
+                                   b->numbers[0], (int64_t)b->numbers[1]));
+}
+
+static void write_rows(struct op_build *b)
+{
+    struct value **x = b->inputs;
+    give(b, build_write_rows(b->graph, x[0], x[1], x[2]));
+    b->donors[0] = 1;
+}
+
+/* Row t of sequence b goes to slot 3 t + b - 1: the first and last ones to none. */
+static void write_several_rows(struct op_build *b)
+{
+    struct graph *graph = b->graph;
+    const struct type slots = type_make(DTYPE_I32, 2, b->inputs[1]->type.shape.dim);
+    struct value *slot =
+        build_add(graph, build_scale(graph, build_iota(graph, slots, 1), 3.0),
+                  build_shift(graph, build_iota(graph, slots, 0), -1.0));
+    give(b, build_write_rows(graph, b->inputs[0], b->inputs[1], slot));
+    b->donors[0] = 1;
+}
+
 /* The weight of each row, and 0 for some. */
 static struct value *row_weight(struct op_build *b)
 {
@@ -345,6 +372,26 @@ const struct op_case op_cases_composite[] = {
     {.op = OP_ATTENTION, "attention blocks", attention,
      {X(-1, 1, 1, 600, 2, 4), X(-1, 1, 1, 600, 1, 4), X(-1, 1, 1, 600, 1, 4),
       FIRST_KEY_LONG(1, 600, 450)}, {1, 300}, .n_seeded = 1},
+
+    {.op = OP_ATTENTION_CACHED, "attention_cached", attention_cached,
+     {FIXED(-2, 2, 2, 7, 4, 5), FIXED(-2, 2, 2, 11, 2, 5), FIXED(-2, 2, 2, 11, 2, 5),
+      I32(-1, 9, 2, 7), I32(-1, 9, 2, 11)}, {0.5, 0}},
+    {.op = OP_ATTENTION_CACHED, "attention_cached window", attention_cached,
+     {FIXED(-2, 2, 3, 5, 4, 8), FIXED(-2, 2, 3, 70, 1, 8), FIXED(-2, 2, 3, 70, 1, 8),
+      I32(-1, 60, 3, 5), I32(-1, 60, 3, 70)}, {0.4, 9}},
+    {.op = OP_ATTENTION_CACHED, "attention_cached one token", attention_cached,
+     {FIXED(-1, 1, 2, 1, 6, 16), FIXED(-1, 1, 2, 2100, 2, 16), FIXED(-1, 1, 2, 2100, 2, 16),
+      I32(900, 1100, 2, 1), I32(-1, 1300, 2, 2100)}, {1, 300}},
+    {.op = OP_ATTENTION_CACHED, "attention_cached blocks", attention_cached,
+     {FIXED(-1, 1, 1, 150, 2, 4), FIXED(-1, 1, 1, 600, 1, 4), FIXED(-1, 1, 1, 600, 1, 4),
+      I32(-1, 600, 1, 150), I32(-1, 600, 1, 600)}, {1, 0}},
+    {.op = OP_ATTENTION_CACHED, "attention_cached nothing seen", attention_cached,
+     {FIXED(-1, 1, 1, 3, 2, 4), FIXED(-1, 1, 1, 6, 2, 4), FIXED(-1, 1, 1, 6, 2, 4),
+      I32(0, 5, 1, 3), I32(6, 9, 1, 6)}, {1, 0}},
+    {.op = OP_WRITE_ROWS, "write_rows", write_rows,
+     {FIXED(-2, 2, 3, 9, 2, 5), FIXED(-2, 2, 3, 1, 2, 5), I32(-1, 9, 3, 1)}},
+    {.op = OP_WRITE_ROWS, "write_rows several", write_several_rows,
+     {FIXED(-2, 2, 2, 10, 7), FIXED(-2, 2, 2, 5, 7)}},
 
     {.op = OP_LOSS_HEAD, "loss_head", loss_head,
      {X(-1, 1, 24, 7), X(-1, 1, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},

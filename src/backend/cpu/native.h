@@ -61,6 +61,14 @@ struct native {
     /* y[i] = a * x[i] */
     void (*row_copy_scaled)(float a, const float *x, int64_t n, float *y);
     float (*row_dot)(const float *x, const float *y, int64_t n);
+    /* y[r][j] = x[r] . w[j] over k, for r < m and j < n; strides from row to row, in
+     * elements. Every weight is read once; the bits of a product do not depend on m. */
+    void (*dots_f32)(const float *x, int64_t x_stride, int64_t m, const float *w,
+                     int64_t w_stride, int64_t n, int64_t k, float *y,
+                     int64_t y_stride);
+    void (*dots_bf16)(const float *x, int64_t x_stride, int64_t m, const uint16_t *w,
+                      int64_t w_stride, int64_t n, int64_t k, float *y,
+                      int64_t y_stride);
     /* ds[i] = p[i] * (dp[i] - delta) * scale */
     void (*softmax_grad_row)(const float *p, const float *dp, float delta, float scale,
                              int64_t n, float *ds);

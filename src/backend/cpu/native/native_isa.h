@@ -56,6 +56,14 @@ void NATIVE(loss_grad_row)(float *z, float lse, float gain, float floor, float w
 void NATIVE(widen_bf16)(const uint16_t *x, int64_t n, float *y);
 void NATIVE(round_bf16)(const float *x, int64_t n, uint16_t *y);
 
+/* native_dots.c: x [m, k], w [n, k], y [m, n]. */
+void NATIVE(dots_f32)(const float *x, int64_t x_stride, int64_t m, const float *w,
+                      int64_t w_stride, int64_t n, int64_t k, float *y,
+                      int64_t y_stride);
+void NATIVE(dots_bf16)(const float *x, int64_t x_stride, int64_t m, const uint16_t *w,
+                       int64_t w_stride, int64_t n, int64_t k, float *y,
+                       int64_t y_stride);
+
 /* native_optimizer.c: flat arrays [n]. */
 double NATIVE(sum_squares)(const float *x, int64_t n);
 void NATIVE(adamw)(float *p, const float *g, float *m, float *v, const float *hyper,
