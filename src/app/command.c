@@ -10,33 +10,39 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* A row, run by cmd_NAME. */
+#define COMMAND(name_, usage_, summary_, help_)                                    \
+    {                                                                              \
+        .name = #name_, .usage = (usage_), .summary = (summary_), .help = (help_), \
+        .run = cmd_##name_                                                         \
+    }
+
 /* In the order in which help shows them. A help text is more than the summary and is
  * wrapped by hand, as it is printed as it stands. */
 static const struct command table[] = {
-    {"train", "RUN.yaml [--set KEY=VALUE]... [--overwrite] [--dry-run]",
-     "fine-tune a model as a run file says",
-     "The run file is YAML; `lathe settings` lists its keys. --set and the "
-     "environment\n"
-     "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
-     "log.txt,\n"
-     "metrics.jsonl and model/.\n",
-     cmd_train},
-    {"score", "MODEL (--text TEXT | --tokens FILE.jsonl) [--json] [--per-token]",
-     "loss of a model on text or token rows",
-     "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the mean over "
-     "all\n"
-     "targets, in nats.\n",
-     cmd_score},
-    {"tokenize", "MODEL (TEXT | --file FILE) [--no-bos] [--decode]",
-     "token ids of a text, or the text of token ids",
-     "With --decode the text is a list of ids, separated by spaces or commas.\n",
-     cmd_tokenize},
-    {"inspect", "PATH", "what a model, a weight file or a run folder holds",
-     "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n",
-     cmd_inspect},
-    {"settings", "[--markdown]",
-     "every setting of a run file, with default and meaning", "", cmd_settings},
-    {"help", "[COMMAND]", "this list, or the help of one command", "", cmd_help},
+    COMMAND(
+        train, "RUN.yaml [--set KEY=VALUE]... [--overwrite] [--dry-run]",
+        "fine-tune a model as a run file says",
+        "The run file is YAML; `lathe settings` lists its keys. --set and the "
+        "environment\n"
+        "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
+        "log.txt,\n"
+        "metrics.jsonl and model/.\n"),
+    COMMAND(score, "MODEL (--text TEXT | --tokens FILE.jsonl) [--json] [--per-token]",
+            "loss of a model on text or token rows",
+            "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the "
+            "mean over "
+            "all\n"
+            "targets, in nats.\n"),
+    COMMAND(
+        tokenize, "MODEL (TEXT | --file FILE) [--no-bos] [--decode]",
+        "token ids of a text, or the text of token ids",
+        "With --decode the text is a list of ids, separated by spaces or commas.\n"),
+    COMMAND(inspect, "PATH", "what a model, a weight file or a run folder holds",
+            "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n"),
+    COMMAND(settings, "[--markdown]",
+            "every setting of a run file, with default and meaning", ""),
+    COMMAND(help, "[COMMAND]", "this list, or the help of one command", ""),
     {0},
 };
 
@@ -99,10 +105,25 @@ bool command_parse(const struct command *command, int argc, char *const *argv,
     if (!arguments_parse(arguments, argc, argv, options, err)) {
         return false;
     }
-    if (*wants_help) {
+    if (*wants_help && command->describe != NULL) {
+        command->describe(command->context, command, options);
+    } else if (*wants_help) {
         print_help(command, options);
     }
     return true;
+}
+
+/* As from the command line, with --help: the one call on which a command only shows its
+ * options. */
+bool command_describe(const struct command *command, command_describe_fn describe,
+                      void *context, struct error *err)
+{
+    struct command copy = *command;
+    copy.describe = describe;
+    copy.context = context;
+    /* argv is an array of char * by tradition, hence a copy that may be written. */
+    char *help[] = {(char[]){"--help"}};
+    return command->run(&copy, 1, help, err);
 }
 
 /* ERROR_USAGE is what makes the exit code 2. */

@@ -8,7 +8,11 @@
 
 struct argument_option;
 struct arguments;
+struct command;
 struct error;
+
+typedef void (*command_describe_fn)(void *context, const struct command *command,
+                                    const struct argument_option *options);
 
 struct command {
     const char *name;    /* "train" */
@@ -19,7 +23,19 @@ struct command {
      * failed, with the error that main prints. */
     bool (*run)(const struct command *command, int argc, char *const *argv,
                 struct error *err);
+    /* In copies that command_describe makes: takes the options instead of printing help. */
+    command_describe_fn describe;
+    void *context; /* of describe */
 };
+
+/*
+ * Calls `describe` with the command's table of options, which only cmd_NAME itself has:
+ * the manual and the completion are made from it. False, with an error, if the command
+ * does not go by way of command_parse.
+ */
+MUST_USE bool command_describe(const struct command *command,
+                               command_describe_fn describe, void *context,
+                               struct error *err);
 
 /* The command by name, or NULL. */
 const struct command *command_find(const char *name);
