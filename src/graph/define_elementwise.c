@@ -4,6 +4,7 @@
  *
  * bf16 operands are widened to f32 first and the result is rounded once.
  */
+#include "base/random.h"
 #include "graph/build.h"
 #include "graph/define_rules.h"
 
@@ -126,26 +127,100 @@ static struct value *blend(struct graph *graph, struct value *beta, struct value
                      build_mul(graph, fresh, one_minus(graph, beta)));
 }
 
+/* New values before the rounding, and the type that they are kept in. */
+struct adamw {
+    struct graph *graph;
+    enum dtype stored;
+    struct value *apply; /* bool */
+    struct value *words; /* u32, a random one per element; NULL: round to nearest */
+};
+
+/* x without its lower half: u32 has no shifts, but divides exactly. */
+static struct value *upper_half(struct graph *graph, struct value *words)
+{
+    return build_div(graph, words, build_scalar(graph, DTYPE_U32, 0x1p16));
+}
+
+/* The 16 bits that decide for p (0), m (1) and v (2). Multiplying by an odd number
+ * mixes both halves into the upper one. */
+static struct value *random_half(struct graph *graph, struct value *words, int which)
+{
+    if (which == 1) {
+        return upper_half(graph, words);
+    }
+    if (which == 2) {
+        struct value *odd = build_scalar(graph, DTYPE_U32, ADAMW_MIX);
+        return upper_half(graph, build_mul(graph, words, odd));
+    }
+    struct value *upper = build_mul(graph, upper_half(graph, words),
+                                    build_scalar(graph, DTYPE_U32, 0x1p16));
+    return build_sub(graph, words, upper);
+}
+
+/*
+ * x [f32] as bf16, up or down: what is added to the bits below those that bf16 keeps
+ * carries into them with the chance that x is nearer to the next number. Not for
+ * infinity and NaN, which the sum would change.
+ */
+static struct value *round_by_chance(struct graph *graph, struct value *x,
+                                     struct value *half)
+{
+    struct value *sum = build_add(graph, build_bitcast(graph, x, DTYPE_U32), half);
+    struct value *kept = build_mul(graph, upper_half(graph, sum),
+                                   build_scalar(graph, DTYPE_U32, 0x1p16));
+    struct value *chosen = build_bitcast(graph, kept, DTYPE_F32);
+    struct value *y = build_select(graph, build_is_finite(graph, x), chosen, x);
+    return build_cast(graph, y, DTYPE_BF16);
+}
+
+/* `fresh` as it is stored where the update applies, else `old`, bit by bit. */
+static struct value *adamw_result(const struct adamw *adamw, struct value *fresh,
+                                  struct value *old, int which)
+{
+    struct graph *graph = adamw->graph;
+    struct value *rounded =
+        adamw->words == NULL
+            ? define_cast(graph, fresh, adamw->stored)
+            : round_by_chance(graph, fresh, random_half(graph, adamw->words, which));
+    return build_select(graph, adamw->apply, rounded, old);
+}
+
+/* A random word for each element of p, counted over the whole array. */
+static struct value *adamw_words(const struct define *define)
+{
+    if (define->n_inputs < 9) {
+        return NULL;
+    }
+    struct type type = define->inputs[0]->type;
+    ASSERT(type.dtype == DTYPE_BF16);
+    type.dtype = DTYPE_U32;
+    return build_random_bits(define->graph, define->inputs[7], define->inputs[8],
+                             RANDOM_ROUNDING, type);
+}
+
 /*
  *     m' = b1 m + (1 - b1) g      v' = b2 v + (1 - b2) g^2
  *     p' = p (1 - lr decay) - lr / c1 * m' / (sqrt(v') / sqrt(c2) + eps)
  *
  * with c1 = 1 - b1^step and c2 = 1 - b2^step from the hyper vector: Loshchilov and
- * Hutter 2019, in PyTorch's order of operations. Where apply is false all three keep
- * their values, bit by bit.
+ * Hutter 2019, in PyTorch's order of operations. p' is made from m' and v' before their
+ * rounding. Where apply is false all three keep their values, bit by bit.
  */
 void define_adamw(struct define *define)
 {
     struct graph *graph = define->graph;
-    struct value *p = define->inputs[0];
-    struct value *m = define->inputs[2];
-    struct value *v = define->inputs[3];
+    struct value *const *inputs = define->inputs;
+    struct value *p = define_widen(graph, inputs[0]);
+    struct value *m = define_widen(graph, inputs[2]);
+    struct value *v = define_widen(graph, inputs[3]);
+    const enum dtype math = p->type.dtype;
+    struct value *vector = define_cast(graph, inputs[4], math);
     struct value *hyper[ADAMW_N_HYPER];
     for (int i = 0; i < ADAMW_N_HYPER; i++) {
-        hyper[i] = vector_element(graph, define->inputs[4], i);
+        hyper[i] = vector_element(graph, vector, i);
     }
-    struct value *g = build_mul(graph, define->inputs[1], define->inputs[5]);
-    struct value *apply = define->inputs[6];
+    struct value *g = build_mul(graph, define_cast(graph, inputs[1], math),
+                                define_cast(graph, inputs[5], math));
 
     struct value *decay = build_mul(graph, hyper[ADAMW_LR], hyper[ADAMW_DECAY]);
     struct value *decayed = build_mul(graph, p, one_minus(graph, decay));
@@ -160,7 +235,11 @@ void define_adamw(struct define *define)
     struct value *move = build_div(graph, build_mul(graph, new_m, step), denominator);
     struct value *new_p = build_sub(graph, decayed, move);
 
-    define->outputs[0] = build_select(graph, apply, new_p, p);
-    define->outputs[1] = build_select(graph, apply, new_m, m);
-    define->outputs[2] = build_select(graph, apply, new_v, v);
+    const struct adamw adamw = {.graph = graph,
+                                .stored = inputs[0]->type.dtype,
+                                .apply = inputs[6],
+                                .words = adamw_words(define)};
+    define->outputs[0] = adamw_result(&adamw, new_p, inputs[0], 0);
+    define->outputs[1] = adamw_result(&adamw, new_m, inputs[2], 1);
+    define->outputs[2] = adamw_result(&adamw, new_v, inputs[3], 2);
 }

@@ -46,7 +46,8 @@ struct step {
     struct buffer **parameters; /* [params->n]; NULL: stays in its file */
     /* inputs, set before a run */
     struct buffer *keep, *hyper, *inverse, *clip, *update_loss_sum;
-    struct buffer *grad_norm, *applied; /* outputs of the update */
+    struct buffer *rounding_seed, *rounding_step; /* NULL: to nearest */
+    struct buffer *grad_norm, *applied;           /* outputs of the update */
     float *ple_staging; /* [B, T, L*P] rows of a frozen per-layer table, or NULL */
     bool has_gradients; /* sums hold something since the last update */
     int64_t n_updates;  /* that were applied */
@@ -177,7 +178,7 @@ static bool create_training(struct step *step, struct error *err)
 {
     const struct mesh mesh = mesh_single();
     struct graph *grad = step_graphs_grad(&mesh, &step->options.shape);
-    struct graph *update = step_graphs_update(&mesh, grad);
+    struct graph *update = step_graphs_update(&mesh, grad, step->options.is_stochastic);
     if (!create_pass(step, grad, "grad:", step->options.shape.C, &step->grad, err)) {
         graph_destroy(update);
         return false;
@@ -190,6 +191,8 @@ static bool create_training(struct step *step, struct error *err)
     step->inverse = find_buffer(step, "update:inverse");
     step->clip = find_buffer(step, "update:clip");
     step->update_loss_sum = find_buffer(step, "update:loss_sum");
+    step->rounding_seed = find_buffer(step, "update:seed");
+    step->rounding_step = find_buffer(step, "update:step");
     step->grad_norm = find_buffer(step, "update:out:grad_norm");
     step->applied = find_buffer(step, "update:out:applied");
     return true;
@@ -267,24 +270,58 @@ void step_destroy(struct step *step)
 
 /* ---- parameters in and out ---- */
 
+/* Rows that are converted at a time: about 256 Ki elements. */
+static int64_t rows_at_a_time(const struct param_info *info)
+{
+    const int64_t elements = 1 << 18;
+    return base_min(info->dim[0], base_max(1, elements / info->dim[1]));
+}
+
+/* Reads all rows into `target`, memory of the buffer's dtype. f32 comes from the file
+ * right into its place; bf16 by way of a few rows in f32. */
+static bool read_rows(struct step *step, int param, enum dtype dtype, void *target,
+                      struct error *err)
+{
+    const struct step_source *source = &step->source;
+    const struct param_info *info = &step->options.shape.params->info[param];
+    const int64_t n_rows = info->dim[0];
+    if (dtype == DTYPE_F32) {
+        return source->read(source->context, param, 0, n_rows, target, err);
+    }
+    const int64_t step_rows = rows_at_a_time(info);
+    const size_t row = (size_t)info->dim[1];
+    float *rows =
+        mem_try_alloc((size_t)step_rows * row * sizeof(float), info->name, err);
+    bool done = rows != NULL;
+    for (int64_t i = 0; done && i < n_rows; i += step_rows) {
+        const int64_t n = base_min(step_rows, n_rows - i);
+        done = source->read(source->context, param, i, n, rows, err);
+        if (done) {
+            unsigned char *at =
+                (unsigned char *)target + (size_t)i * row * dtype_bytes(dtype);
+            dtype_from_f32(dtype, rows, at, (size_t)n * row);
+        }
+    }
+    mem_free(rows);
+    return done;
+}
+
 /* Reads one parameter into host memory of the engine, or through staging. */
 static bool load_param(struct step *step, int param, struct error *err)
 {
     const struct param_info *info = &step->options.shape.params->info[param];
     struct buffer *buffer = step->parameters[param];
+    const enum dtype dtype = backend_buffer_type(buffer)->dtype;
     /* Where the engine's memory is the host's, the file's rows are converted right into
      * it. */
-    float *host = backend_buffer_host(buffer, 0);
+    void *host = backend_buffer_host(buffer, 0);
     if (host != NULL) {
-        return step->source.read(step->source.context, param, 0, info->dim[0], host,
-                                 err);
+        return read_rows(step, param, dtype, host, err);
     }
-    float *whole =
-        mem_try_alloc((size_t)info->n_elements * sizeof(float), info->name, err);
-    const bool done =
-        whole != NULL &&
-        step->source.read(step->source.context, param, 0, info->dim[0], whole, err) &&
-        backend_upload(buffer, 0, whole, err);
+    void *whole =
+        mem_try_alloc((size_t)info->n_elements * dtype_bytes(dtype), info->name, err);
+    const bool done = whole != NULL && read_rows(step, param, dtype, whole, err) &&
+                      backend_upload(buffer, 0, whole, err);
     mem_free(whole);
     return done;
 }
@@ -312,23 +349,22 @@ bool step_read_param(void *context, int param, int64_t first_row, int64_t n_rows
         return step->source.read(step->source.context, param, first_row, n_rows, target,
                                  err);
     }
-    const float *host = backend_buffer_host(buffer, 0);
-    const size_t row = (size_t)info->dim[1];
+    const enum dtype dtype = backend_buffer_type(buffer)->dtype;
+    const size_t n = (size_t)n_rows * (size_t)info->dim[1];
+    const size_t start = (size_t)first_row * (size_t)info->dim[1] * dtype_bytes(dtype);
+    const unsigned char *host = backend_buffer_host(buffer, 0);
     if (host != NULL) {
-        memcpy(target, host + (size_t)first_row * row,
-               (size_t)n_rows * row * sizeof(float));
+        dtype_to_f32(dtype, host + start, target, n);
         return true;
     }
-    float *whole =
-        mem_try_alloc((size_t)info->n_elements * sizeof(float), info->name, err);
-    if (whole == NULL || !backend_fetch(buffer, 0, whole, err)) {
-        mem_free(whole);
-        return false;
+    unsigned char *whole =
+        mem_try_alloc((size_t)info->n_elements * dtype_bytes(dtype), info->name, err);
+    const bool done = whole != NULL && backend_fetch(buffer, 0, whole, err);
+    if (done) {
+        dtype_to_f32(dtype, whole + start, target, n);
     }
-    memcpy(target, whole + (size_t)first_row * row,
-           (size_t)n_rows * row * sizeof(float));
     mem_free(whole);
-    return true;
+    return done;
 }
 
 /* Of the sum, not of the mean. */
@@ -437,12 +473,16 @@ bool step_update(struct step *step, const struct step_hyper *hyper,
         (float)(1.0 - pow((double)values[ADAMW_BETA2], count));
     /* One division for the whole step: gradients are sums until here. */
     const double inverse = 1.0 / hyper->weight_sum;
+    /* Chance is drawn from words of 32 bits: both halves of the seed count. */
+    const uint32_t seed = (uint32_t)(step->options.seed ^ step->options.seed >> 32);
+    const uint32_t number = (uint32_t)(step->n_updates + 1);
     unsigned char applied = 0;
     if (!backend_upload(step->hyper, 0, values, err) ||
         !backend_upload(step->inverse, 0, &inverse, err) ||
         !backend_upload(step->clip, 0, &hyper->clip_norm, err) ||
         !backend_upload(step->update_loss_sum, 0, &hyper->loss_sum, err) ||
-        !execute(&step->update, err) ||
+        !upload_if(step->rounding_seed, &seed, err) ||
+        !upload_if(step->rounding_step, &number, err) || !execute(&step->update, err) ||
         !backend_fetch(step->grad_norm, 0, &result->grad_norm, err) ||
         !backend_fetch(step->applied, 0, &applied, err)) {
         return false;

@@ -28,6 +28,10 @@ struct step_options {
     bool trains;        /* false: evaluation only, no gradients and no moments */
     bool evaluates;     /* keep a program for step_evaluate */
     int64_t evaluate_C; /* entries of loss_rows in evaluation; 0: shape.C */
+    /* Parameters and moments that are bf16 are rounded by chance in an update, from
+     * this seed; else to nearest. */
+    bool is_stochastic;
+    uint64_t seed;
 };
 
 /* Reads rows of a parameter for step_load and, for a frozen per-layer table, for each

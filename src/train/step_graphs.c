@@ -151,7 +151,7 @@ struct trained {
 };
 
 /* Arguments of the update for output `index` of the grad graph; false: not a gradient.
- * Parameter, sum and moments have one type: they are updated element by element. */
+ * Moments are kept like their parameter, in f32 or bf16; sums are f32 beside either. */
 static bool add_trained(struct graph *graph, const struct graph *grad, int index,
                         struct trained *trained)
 {
@@ -166,7 +166,8 @@ static bool add_trained(struct graph *graph, const struct graph *grad, int index
     *trained = (struct trained){
         .name = name,
         .p = build_parameter(graph, name, type, true),
-        .g = build_input(graph, arena_printf(graph->arena, "acc.grad.%s", name), type),
+        .g = build_input(graph, arena_printf(graph->arena, "acc.grad.%s", name),
+                         output->value->type),
         .m = build_input(graph, arena_printf(graph->arena, "m.%s", name), type),
         .v = build_input(graph, arena_printf(graph->arena, "v.%s", name), type),
     };
@@ -199,12 +200,53 @@ static struct value *gradient_scale(struct graph *graph, struct value *inverse,
     return build_cast(graph, build_mul(graph, inverse, factor), DTYPE_F32);
 }
 
+/* Inputs of rounding by chance; NULL: to nearest. */
+struct chance {
+    struct value *seed, *step; /* u32 scalars */
+};
+
+static struct chance add_chance(struct graph *graph, bool is_stochastic)
+{
+    if (!is_stochastic) {
+        return (struct chance){0};
+    }
+    const struct type word = type_scalar(DTYPE_U32);
+    return (struct chance){.seed = build_input(graph, "seed", word),
+                           .step = build_input(graph, "step", word)};
+}
+
+/* The tensor's own seed: tensors of equal shape must not be rounded alike. Made from
+ * its name (FNV-1a), so that it does not depend on what else is trained. */
+static struct value *tensor_seed(struct graph *graph, const struct chance *chance,
+                                 const char *name)
+{
+    uint32_t hash = 2166136261u;
+    for (const char *at = name; *at != '\0'; at++) {
+        hash = (hash ^ (unsigned char)*at) * 16777619u;
+    }
+    struct value *own = build_scalar(graph, DTYPE_U32, (double)hash);
+    return build_add(graph, chance->seed, own);
+}
+
+/* One tensor's update, by chance where it is in bf16 and that is asked for. */
+static struct node *update_tensor(struct graph *graph, const struct trained *t,
+                                  struct value *hyper, struct value *scale,
+                                  struct value *applied, const struct chance *chance)
+{
+    if (chance->seed == NULL || t->p->type.dtype != DTYPE_BF16) {
+        return build_adamw(graph, t->p, t->g, t->m, t->v, hyper, scale, applied);
+    }
+    return build_adamw_stochastic(graph, t->p, t->g, t->m, t->v, hyper, scale, applied,
+                                  tensor_seed(graph, chance, t->name), chance->step);
+}
+
 /*
  * norm = sqrt(sum of squares of all sums) * inverse
  * The sums are of all targets; inverse makes the mean of them, in the norm and in the
  * update alike. applied is false where loss or norm are not finite.
  */
-struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad)
+struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad,
+                                 bool is_stochastic)
 {
     struct graph *graph = graph_create(mesh);
     struct trained *trained =
@@ -219,6 +261,7 @@ struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *gr
     struct value *inverse = build_input(graph, "inverse", number);
     struct value *clip = build_input(graph, "clip", number);
     struct value *loss_sum = build_input(graph, "loss_sum", number);
+    const struct chance chance = add_chance(graph, is_stochastic);
 
     /* Of the mean gradient: the sum's norm times the same factor. */
     struct value *norm =
@@ -229,8 +272,8 @@ struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *gr
                                          build_scalar(graph, DTYPE_BOOL, 0.0));
     struct value *scale = gradient_scale(graph, inverse, norm, clip);
     for (int i = 0; i < n; i++) {
-        struct node *node = build_adamw(graph, trained[i].p, trained[i].g, trained[i].m,
-                                        trained[i].v, hyper, scale, applied);
+        const struct node *node =
+            update_tensor(graph, &trained[i], hyper, scale, applied, &chance);
         const char *name = trained[i].name;
         graph_add_output(graph, name, node->outputs[0], trained[i].p);
         graph_add_output(graph, arena_printf(graph->arena, "m.%s", name),

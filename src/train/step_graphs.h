@@ -40,12 +40,15 @@ struct graph *step_graphs_evaluate(const struct mesh *mesh,
 
 /*
  * For each output "grad.NAME" of the grad graph: parameter NAME, "acc.grad.NAME",
- * "m.NAME" and "v.NAME" -> NAME, m and v in place. Inputs "hyper" f32 [ADAMW_N_HYPER],
+ * "m.NAME" and "v.NAME" -> NAME, m and v in place; moments have the dtype of their
+ * parameter. is_stochastic: bf16 ones are rounded by chance, with the inputs "seed" and
+ * "step", u32. Inputs "hyper" f32 [ADAMW_N_HYPER],
  * "inverse" f64 (1 / sum of target weights), "clip" f64 (largest norm; 0: off),
  * "loss_sum" f64. Outputs also "grad_norm" f64 (of the mean gradient, before clipping)
  * and "applied" bool: false where loss or norm are not finite; then nothing has
  * changed.
  */
-struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad);
+struct graph *step_graphs_update(const struct mesh *mesh, const struct graph *grad,
+                                 bool is_stochastic);
 
 #endif
