@@ -9,6 +9,7 @@
 #include "model/gemma.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/mem.h"
 #include "graph/build.h"
@@ -30,8 +31,10 @@ struct scope_values {
     struct value *position;  /* i32 [B, T] */
     struct value *first_key; /* i32 [B, T] */
     struct value *ple;       /* [period or run, B, T, P], or NULL */
+    struct value *seed;      /* u32 scalar of dropout, or NULL */
+    struct value *steps;     /* u32 [period or run], or NULL */
     /* Stacked parameters of each run, [.., run count, ...]. */
-    struct value *params[LAYER_GROUPS_MAX_RUNS][PARAM_ROLE_COUNT];
+    struct value *params[LAYER_GROUPS_MAX_RUNS][GEMMA_LAYER_TENSORS];
 };
 
 /* A row belongs to one rank of replica x shard; ranks along tensor see the same
@@ -69,6 +72,13 @@ struct gemma_inputs gemma_build_inputs(struct graph *graph,
     return inputs;
 }
 
+/* The order of creation is that of the arguments. */
+void gemma_build_dropout_inputs(struct graph *graph, struct gemma_inputs *inputs)
+{
+    inputs->dropout_seed = build_input(graph, "dropout_seed", type_scalar(DTYPE_U32));
+    inputs->dropout_step = build_input(graph, "dropout_step", type_scalar(DTYPE_U32));
+}
+
 /* The number format in memory of the parameter with this index. */
 static enum dtype stored_dtype(const struct layers *layers, int index)
 {
@@ -88,19 +98,37 @@ static struct value *parameter(struct graph *graph, const struct layers *layers,
         layers->options->is_trainable[index]);
 }
 
+/* The row of the table for one of a layer's tensors (gemma_layer.h), or -1. */
+static int tensor_index(const struct params *params, int tensor, int layer)
+{
+    const enum param_role role = (enum param_role)(tensor % PARAM_ROLE_COUNT);
+    const int weight =
+        params_role_is_layer(role) ? params_index(params, role, layer) : -1;
+    if (tensor < GEMMA_LAYER_A || weight < 0) {
+        return weight;
+    }
+    return params_adapter(params, tensor < GEMMA_LAYER_B ? PARAM_LORA_A : PARAM_LORA_B,
+                          weight);
+}
+
+/* "self_attn.q_proj.weight" of "model.layers.3.self_attn.q_proj.weight" */
+static const char *name_in_layer(const char *name)
+{
+    return strchr(name + strlen("model.layers."), '.') + 1;
+}
+
 /*
- * The parameters `role` of a run's layers in all periods of the group, stacked [count,
+ * The tensors `tensor` of a run's layers in all periods of the group, stacked [count,
  * run, ...], or [run, ...] for a group of one period. NULL: the layers have none. A
  * stack is trainable if one of its slices is: after expanding, each slice is a
  * parameter of its own, and the caller picks those to train by name.
  */
 static struct value *stacked_parameter(struct graph *graph, const struct layers *layers,
                                        const struct layer_group *group,
-                                       const struct layer_run *run,
-                                       enum param_role role)
+                                       const struct layer_run *run, int tensor)
 {
     const struct params *params = layers->params;
-    const int first = params_index(params, role, group->first + run->offset);
+    const int first = tensor_index(params, tensor, group->first + run->offset);
     if (first < 0) {
         return NULL;
     }
@@ -111,7 +139,7 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
         /* The i-th slice, counted over periods first, then within the run. */
         const int layer = group->first + i / run->count * group->period + run->offset +
                           i % run->count;
-        const int index = params_index(params, role, layer);
+        const int index = tensor_index(params, tensor, layer);
         ASSERT(index >= 0);
         names[i] = params->info[index].name;
         is_trainable = is_trainable || layers->options->is_trainable[index];
@@ -129,7 +157,7 @@ static struct value *stacked_parameter(struct graph *graph, const struct layers 
     }
     const char *name = arena_printf(
         graph->arena, "layers.%d-%d.%s", group->first + run->offset,
-        group->first + run->offset + run->count - 1, params_role_name(role));
+        group->first + run->offset + run->count - 1, name_in_layer(info->name));
     return build_stacked_parameter(graph, name, names, n,
                                    type_make(stored_dtype(layers, first), rank, dim),
                                    is_trainable);
@@ -142,9 +170,9 @@ struct loop {
     struct graph *body; /* owned until build_repeat takes it */
     /* h, then k and v of each kind that is shared */
     struct value *carries[MAX_CARRIES];
-    struct value *stacked[MAX_OPERANDS]; /* parameters by role, then per-layer inputs */
-    struct value *invariants[2];         /* position, first_key */
-    int n_carries, n_stacked;
+    struct value *stacked[MAX_OPERANDS]; /* parameters, then per-layer inputs */
+    struct value *invariants[3];         /* position, first_key, seed of dropout */
+    int n_carries, n_stacked, n_invariants;
 };
 
 /* Arguments of a graph have unique names; the number makes them so. */
@@ -199,10 +227,14 @@ static struct gemma_stream add_stream(struct loop *loop,
 static void add_invariants(struct loop *loop, const struct scope_values *outer,
                            struct scope_values *inner)
 {
-    loop->invariants[0] = outer->position;
-    loop->invariants[1] = outer->first_key;
+    loop->invariants[loop->n_invariants++] = outer->position;
+    loop->invariants[loop->n_invariants++] = outer->first_key;
     inner->position = loop_argument(loop, "position", &outer->position->type);
     inner->first_key = loop_argument(loop, "first_key", &outer->first_key->type);
+    if (outer->seed != NULL) {
+        loop->invariants[loop->n_invariants++] = outer->seed;
+        inner->seed = loop_argument(loop, "seed", &outer->seed->type);
+    }
 }
 
 /*
@@ -221,9 +253,9 @@ static void loop_end(struct loop *loop, struct graph *graph, int n_iterations,
                              inner->v[kind], NULL);
         }
     }
-    struct node *node =
-        build_repeat(graph, n_iterations, loop->body, loop->carries, loop->n_carries,
-                     loop->stacked, loop->n_stacked, loop->invariants, 2, name);
+    struct node *node = build_repeat(graph, n_iterations, loop->body, loop->carries,
+                                     loop->n_carries, loop->stacked, loop->n_stacked,
+                                     loop->invariants, loop->n_invariants, name);
     int next = 0;
     stream->h = node->outputs[next++];
     for (int kind = 0; kind < 2; kind++) {
@@ -246,48 +278,78 @@ static void build_run(struct graph *graph, const struct layers *layers,
     loop_begin(&loop, graph);
     struct gemma_layer layer = {.config = layers->config,
                                 .layer = group->first + run->offset,
-                                .compute = layers->options->compute};
+                                .compute = layers->options->compute,
+                                .lora_scale = layers->params->lora_scale};
     struct gemma_stream inner = add_stream(&loop, stream);
-    for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
-        struct value *stacked = values->params[run_index][role];
-        layer.params[role] = stacked == NULL ? NULL : add_stacked(&loop, stacked);
+    for (int tensor = 0; tensor < GEMMA_LAYER_TENSORS; tensor++) {
+        struct value *stacked = values->params[run_index][tensor];
+        layer.params[tensor] = stacked == NULL ? NULL : add_stacked(&loop, stacked);
     }
     if (values->ple != NULL) {
         struct value *part = build_slice_axis(graph, values->ple, 0, run->offset,
                                               run->offset + run->count);
         layer.ple = add_stacked(&loop, part);
     }
+    if (values->steps != NULL) {
+        struct value *part = build_slice_axis(graph, values->steps, 0, run->offset,
+                                              run->offset + run->count);
+        layer.dropout.step = add_stacked(&loop, part);
+        layer.dropout.rate = layers->options->dropout;
+    }
     struct scope_values inside = {0};
     add_invariants(&loop, values, &inside);
+    layer.dropout.seed = inside.seed;
     layer.position = inside.position;
     layer.first_key = inside.first_key;
     gemma_layer_build(loop.body, &layer, &inner);
     loop_end(&loop, graph, run->count, &inner, stream, "layer");
 }
 
-/* ple: [L, B, T, P] of all layers, or NULL. */
+/* What differs from layer to layer, [L, ...] -> [count, period, ...]: the group's part,
+ * with one slice for each turn of the outer loop. */
+static struct value *by_period(struct graph *graph, const struct layer_group *group,
+                               struct value *all)
+{
+    const int n_layers = group->count * group->period;
+    struct value *part =
+        build_slice_axis(graph, all, 0, group->first, group->first + n_layers);
+    const struct shape *shape = &all->type.shape;
+    int64_t dim[SHAPE_MAX_RANK] = {group->count, group->period};
+    for (int i = 1; i < shape->rank; i++) {
+        dim[i + 1] = shape->dim[i];
+    }
+    return build_reshape(graph, part, type_shape(shape->rank + 1, dim));
+}
+
+/* The stacked parameters of all runs of a group. */
+static void make_parameters(struct graph *graph, const struct layers *layers,
+                            const struct layer_group *group,
+                            struct scope_values *values)
+{
+    for (int run = 0; run < group->n_runs; run++) {
+        for (int tensor = 0; tensor < GEMMA_LAYER_TENSORS; tensor++) {
+            values->params[run][tensor] =
+                stacked_parameter(graph, layers, group, &group->runs[run], tensor);
+        }
+    }
+}
+
+/* all->ple: [L, B, T, P] of all layers, or NULL; all->steps: [L], or NULL. */
 static void build_group(struct graph *graph, const struct layers *layers,
                         const struct layer_group *group, const struct scope_values *all,
                         struct gemma_stream *stream)
 {
-    struct scope_values values = {.position = all->position,
-                                  .first_key = all->first_key};
-    const int n_layers = group->count * group->period;
-    for (int run = 0; run < group->n_runs; run++) {
-        for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
-            values.params[run][role] =
-                params_role_is_layer((enum param_role)role)
-                    ? stacked_parameter(graph, layers, group, &group->runs[run],
-                                        (enum param_role)role)
-                    : NULL;
-        }
-    }
-    if (all->ple != NULL) {
-        /* The group's part of [L, B, T, P]. */
-        values.ple =
-            build_slice_axis(graph, all->ple, 0, group->first, group->first + n_layers);
-    }
+    struct scope_values values = {
+        .position = all->position, .first_key = all->first_key, .seed = all->seed};
+    make_parameters(graph, layers, group, &values);
     if (group->count == 1) {
+        const int end = group->first + group->period;
+        values.ple = all->ple == NULL
+                         ? NULL
+                         : build_slice_axis(graph, all->ple, 0, group->first, end);
+        values.steps = all->steps == NULL
+                           ? NULL
+                           : build_slice_axis(graph, all->steps, 0, group->first, end);
         for (int run = 0; run < group->n_runs; run++) {
             build_run(graph, layers, group, run, &values, stream);
         }
@@ -298,19 +360,17 @@ static void build_group(struct graph *graph, const struct layers *layers,
     struct gemma_stream inner = add_stream(&loop, stream);
     struct scope_values inside = {0};
     for (int run = 0; run < group->n_runs; run++) {
-        for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
-            struct value *stacked = values.params[run][role];
-            inside.params[run][role] =
+        for (int tensor = 0; tensor < GEMMA_LAYER_TENSORS; tensor++) {
+            struct value *stacked = values.params[run][tensor];
+            inside.params[run][tensor] =
                 stacked == NULL ? NULL : add_stacked(&loop, stacked);
         }
     }
-    if (values.ple != NULL) {
-        const struct shape *shape = &values.ple->type.shape;
-        /* [count, period, B, T, P]: one slice for each turn of the outer loop. */
-        const int64_t dim[] = {group->count, group->period, shape->dim[1],
-                               shape->dim[2], shape->dim[3]};
-        inside.ple =
-            add_stacked(&loop, build_reshape(graph, values.ple, type_shape(5, dim)));
+    if (all->ple != NULL) {
+        inside.ple = add_stacked(&loop, by_period(graph, group, all->ple));
+    }
+    if (all->steps != NULL) {
+        inside.steps = add_stacked(&loop, by_period(graph, group, all->steps));
     }
     add_invariants(&loop, &values, &inside);
     for (int run = 0; run < group->n_runs; run++) {
@@ -340,6 +400,29 @@ static void start_shared_kv(struct graph *graph, const struct layers *layers,
     }
 }
 
+/* x * factor, computed in f32 for bf16 too: a factor rounded to bf16 would be off by up
+ * to 1 in 512, everywhere alike. */
+static struct value *scale(struct graph *graph, struct value *x, double factor)
+{
+    if (x->type.dtype != DTYPE_BF16) {
+        return build_scale(graph, x, factor);
+    }
+    struct value *wide = build_cast(graph, x, DTYPE_F32);
+    return build_cast(graph, build_scale(graph, wide, factor), DTYPE_BF16);
+}
+
+/* The factor of an embedding: a model in bf16 has it in bf16, as its table. */
+static double embedding_scale(const struct layers *layers, enum param_role role,
+                              double factor)
+{
+    const int table = params_index(layers->params, role, -1);
+    if (layers->options->compute != DTYPE_BF16 ||
+        stored_dtype(layers, table) != DTYPE_BF16) {
+        return factor;
+    }
+    return (double)dtype_f32_from_bf16(dtype_bf16_from_f32((float)factor));
+}
+
 /*
  * Per-layer inputs [L, B, T, P]: the token's rows of the table and a projection of its
  * embedding x0:
@@ -351,29 +434,40 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
 {
     const struct model_config *config = layers->config;
     const enum dtype compute = layers->options->compute;
-    const double scale = sqrt((double)config->P);
+    const double factor =
+        embedding_scale(layers, PARAM_PLE_TABLE, sqrt((double)config->P));
     struct value *e = NULL;
     if (inputs->ple_rows != NULL) {
         /* [B, T, L*P] */
-        e = build_scale(graph, build_cast(graph, inputs->ple_rows, compute), scale);
+        e = scale(graph, build_cast(graph, inputs->ple_rows, compute), factor);
     } else {
         struct value *table =
             build_use_param(graph, parameter(graph, layers, PARAM_PLE_TABLE), compute);
-        e = build_embed(graph, table, inputs->ids, scale, config->pad_id);
+        e = build_embed(graph, table, inputs->ids, factor, config->pad_id);
     }
     struct value *weight =
         build_use_param(graph, parameter(graph, layers, PARAM_PLE_MODEL), compute);
     /* [B, T, L*P] */
     struct value *c = build_linear(graph, x0, weight);
-    c = build_scale(graph, c, 1.0 / sqrt((double)config->D));
+    c = scale(graph, c, 1.0 / sqrt((double)config->D));
     const struct shape *shape = &x0->type.shape;
     const int64_t dim[] = {shape->dim[0], shape->dim[1], config->L, config->P};
     c = gemma_layer_norm(graph, config, build_reshape(graph, c, type_shape(4, dim)),
                          parameter(graph, layers, PARAM_PLE_MODEL_NORM), compute);
     e = build_reshape(graph, e, type_shape(4, dim));
-    struct value *sum = build_scale(graph, build_add(graph, c, e), sqrt(0.5));
+    struct value *sum = scale(graph, build_add(graph, c, e), sqrt(0.5));
     /* [B, T, L, P] -> [L, B, T, P], so that a layer's input is one slice. */
     return build_transpose(graph, sum, (const int[]){2, 0, 1, 3});
+}
+
+/* u32 [L]: step * L + layer, a number that no other pass and layer has. */
+static struct value *number_layers(struct graph *graph,
+                                   const struct model_config *config,
+                                   struct value *step)
+{
+    const int64_t L[] = {config->L};
+    struct value *layer = build_iota(graph, type_make(DTYPE_U32, 1, L), 0);
+    return build_add(graph, layer, build_scale(graph, step, (double)config->L));
 }
 
 /* Gemma 4's small models. */
@@ -403,8 +497,10 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     forward.table = build_use_param(graph, parameter(graph, &layers, PARAM_EMBED),
                                     options->compute);
     /* Padding is looked up like all else, but its row gets no gradient by that. */
-    forward.embedded = build_embed(graph, forward.table, inputs->ids,
-                                   config->embed_scale, config->pad_id);
+    forward.embedded =
+        build_embed(graph, forward.table, inputs->ids,
+                    embedding_scale(&layers, PARAM_EMBED, config->embed_scale),
+                    config->pad_id);
     if (config->P > 0) {
         const char *outer = graph_push_scope(graph, "ple");
         forward.ple = build_ple(graph, &layers, inputs, forward.embedded);
@@ -414,11 +510,15 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     if (layers.shares_kv) {
         start_shared_kv(graph, &layers, inputs, &stream);
     }
-    const struct scope_values all = {.position = inputs->position,
-                                     .first_key = inputs->first_key,
-                                     .ple = forward.ple};
+    struct scope_values all = {.position = inputs->position,
+                               .first_key = inputs->first_key,
+                               .ple = forward.ple};
+    if (inputs->dropout_seed != NULL && options->dropout > 0.0) {
+        all.seed = inputs->dropout_seed;
+        all.steps = number_layers(graph, config, inputs->dropout_step);
+    }
     struct layer_group *groups = mem_alloc_array((size_t)config->L, sizeof(*groups));
-    const int n_groups = layer_groups_find(config, groups);
+    const int n_groups = layer_groups_find(config, params, groups);
     for (int i = 0; i < n_groups; i++) {
         build_group(graph, &layers, &groups[i], &all, &stream);
     }

@@ -23,6 +23,9 @@ struct gemma_inputs {
     struct value *first_key; /* "first_key" i32 [B, T], see build_attention */
     struct value *ple_rows;  /* "ple_rows" f32 [B, T, L*P]: rows of a frozen per-layer
                                 table, looked up outside; NULL: the graph looks up */
+    /* u32 scalars: "dropout_seed", and "dropout_step", another one for each pass of the
+     * run; NULL: no dropout. */
+    struct value *dropout_seed, *dropout_step;
 };
 
 struct gemma_options {
@@ -31,6 +34,7 @@ struct gemma_options {
     /* [params->n] of parameters in memory, F32 or BF16, equal for all layers of a role;
      * NULL: all F32. Values are cast to `compute` where they are used. */
     const enum dtype *stored;
+    double dropout; /* of the inputs of adapters; with inputs->dropout_seed only */
 };
 
 struct gemma_forward {
@@ -45,6 +49,10 @@ struct gemma_inputs gemma_build_inputs(struct graph *graph,
                                        const struct model_config *config, int64_t B,
                                        int64_t T, bool has_ple_rows);
 
+/* Adds the inputs that dropout needs, for training graphs. */
+void gemma_build_dropout_inputs(struct graph *graph, struct gemma_inputs *inputs);
+
+/* Adapters are those in `params`. */
 struct gemma_forward gemma_build_forward(struct graph *graph,
                                          const struct model_config *config,
                                          const struct params *params,

@@ -5,18 +5,28 @@
  *     h += norm(down(gelu(gate(f)) * up(f))),  f = norm(h)
  *     h += norm(out(gelu(ple_gate(h)) * ple))       (per-layer embeddings)
  *     h *= layer_scalar                             (Gemma 4)
+ *
+ * A weight W with an adapter is used as W + scale * B A, without ever making the sum:
+ *
+ *     y = x W^T + (scale * dropout(x) A^T) B^T
+ *
+ * two thin products beside the one that is there anyway. Adapters are plain ops, so
+ * their gradients, their placement and recomputation are those of any other product.
  */
 #include "model/gemma_layer.h"
 
+#include "base/random.h"
 #include "graph/build.h"
 
-/* The weight is [last dimension of x]; it is gathered here, where it is used. */
+/* The weight is [last dimension of x]; it is gathered here, where it is used. Norms are
+ * computed in f32 also in bf16, so the weight need not be rounded for that. */
 struct value *gemma_layer_norm(struct graph *graph, const struct model_config *config,
                                struct value *x, struct value *weight,
                                enum dtype compute)
 {
+    const enum dtype math = compute == DTYPE_BF16 ? DTYPE_F32 : compute;
     struct value *used =
-        weight == NULL ? NULL : build_use_param(graph, weight, compute);
+        weight == NULL ? NULL : build_use_param(graph, weight, math);
     return build_rms_norm(graph, x, used, config->rms_eps,
                           weight != NULL && config->norm_adds_one);
 }
@@ -32,13 +42,57 @@ static struct value *norm(struct graph *graph, const struct gemma_layer *layer,
     return y;
 }
 
-/* x [B, T, in] times a weight [out, in] -> [B, T, out]. */
+/*
+ * x with a share of its elements left out and the others grown, so that sums keep their
+ * mean. Whether element i stays is decided by bit pattern i of a stream of its own for
+ * each weight (by purpose) and layer (by step): the same at every layout, and again
+ * when activations are recomputed.
+ */
+static struct value *drop_out(struct graph *graph, const struct gemma_layer *layer,
+                              struct value *x, enum param_role weight)
+{
+    const double rate = layer->dropout.rate;
+    struct type type = x->type;
+    type.dtype = DTYPE_U32;
+    const uint32_t purpose = RANDOM_DROPOUT | (uint32_t)weight << 8;
+    struct value *bits = build_random_bits(graph, layer->dropout.seed,
+                                           layer->dropout.step, purpose, type);
+    struct value *bound = build_scalar(graph, DTYPE_U32, rate * 0x1p32);
+    return build_select(graph, build_compare(graph, COMPARE_GE, bits, bound),
+                        build_scale(graph, x, 1.0 / (1.0 - rate)),
+                        build_scalar(graph, x->type.dtype, 0.0));
+}
+
+/* What the weight's adapter adds: x [B, T, in], A [r, in], B [out, r] -> [B, T, out]. */
+static struct value *adapt(struct graph *graph, const struct gemma_layer *layer,
+                           struct value *x, enum param_role weight)
+{
+    struct value *a =
+        build_use_param(graph, layer->params[GEMMA_LAYER_A + weight], layer->compute);
+    struct value *b =
+        build_use_param(graph, layer->params[GEMMA_LAYER_B + weight], layer->compute);
+    if (layer->dropout.rate > 0.0) {
+        x = drop_out(graph, layer, x, weight);
+    }
+    /* [B, T, r]: the scale costs least on the thinnest array. */
+    struct value *thin =
+        build_scale(graph, build_linear(graph, x, a), layer->lora_scale);
+    return build_linear(graph, thin, b);
+}
+
+/* x [B, T, in] times a weight [out, in], with its adapter if it has one -> [B, T,
+ * out]. */
 static struct value *project(struct graph *graph, const struct gemma_layer *layer,
                              struct value *x, enum param_role weight)
 {
     const char *outer = graph_push_scope(graph, params_role_name(weight));
     struct value *used = build_use_param(graph, layer->params[weight], layer->compute);
     struct value *y = build_linear(graph, x, used);
+    if (layer->params[GEMMA_LAYER_A + weight] != NULL) {
+        const char *inner = graph_push_scope(graph, "lora");
+        y = build_add(graph, y, adapt(graph, layer, x, weight));
+        graph_pop_scope(graph, inner);
+    }
     graph_pop_scope(graph, outer);
     return y;
 }

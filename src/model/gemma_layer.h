@@ -19,15 +19,32 @@ struct gemma_stream {
     struct value *v[2]; /* by is_sliding */
 };
 
+/* Tensors of a layer: weights by role, then the A of their adapters by the weight's
+ * role, then the B. */
+enum {
+    GEMMA_LAYER_A = PARAM_ROLE_COUNT,
+    GEMMA_LAYER_B = 2 * PARAM_ROLE_COUNT,
+    GEMMA_LAYER_TENSORS = 3 * PARAM_ROLE_COUNT
+};
+
+/* Dropout of what adapters read: which bits decide, and how many elements go. */
+struct gemma_dropout {
+    double rate;        /* share left out; 0: none, and no values */
+    struct value *seed; /* u32 scalar */
+    struct value *step; /* u32 scalar, another one for each pass and layer */
+};
+
 struct gemma_layer {
     const struct model_config *config; /* of the whole model */
     int layer;                         /* this one, or one that is equal */
     enum dtype compute;                /* of activations */
+    double lora_scale;                 /* of adapters, see params.h */
+    struct gemma_dropout dropout;
     struct value
-        *params[PARAM_ROLE_COUNT]; /* as stored; NULL where the layer has none */
-    struct value *position;        /* i32 [B, T] */
-    struct value *first_key;       /* i32 [B, T] */
-    struct value *ple;             /* [B, T, P] this layer's input, or NULL */
+        *params[GEMMA_LAYER_TENSORS]; /* as stored; NULL where the layer has none */
+    struct value *position;           /* i32 [B, T] */
+    struct value *first_key;          /* i32 [B, T] */
+    struct value *ple;                /* [B, T, P] this layer's input, or NULL */
 };
 
 /* Builds the layer behind stream->h and updates the stream. */

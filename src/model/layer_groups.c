@@ -10,8 +10,13 @@ enum { MAX_PERIOD = 12 };
 
 /* Of kv_source only whether it is the layer's own matters: a sharing layer reads what
  * the stream carries. */
-bool layer_groups_equal(const struct model_config *config, int a, int b)
+bool layer_groups_equal(const struct model_config *config, const struct params *params,
+                        int a, int b)
 {
+    if (params != NULL && params->adapted != NULL &&
+        params->adapted[a] != params->adapted[b]) {
+        return false;
+    }
     const struct layer_config *x = &config->layer[a];
     const struct layer_config *y = &config->layer[b];
     return x->is_sliding == y->is_sliding && x->k_eq_v == y->k_eq_v && x->G == y->G &&
@@ -21,29 +26,34 @@ bool layer_groups_equal(const struct model_config *config, int a, int b)
 }
 
 /* How often the layers [first, first + period) come one after another from there on. */
-static int count_periods(const struct model_config *config, int first, int period)
+static int count_periods(const struct model_config *config, const struct params *params,
+                         int first, int period)
 {
     /* How far the list goes on as it was one period before. */
     int n_equal = 0;
-    while (first + period + n_equal < config->L &&
-           layer_groups_equal(config, first + n_equal, first + period + n_equal)) {
+    while (
+        first + period + n_equal < config->L &&
+        layer_groups_equal(config, params, first + n_equal, first + period + n_equal)) {
         n_equal++;
     }
     return 1 + n_equal / period;
 }
 
 /* Length of the run of equal layers that starts at `first`, at most `limit`. */
-static int run_length(const struct model_config *config, int first, int limit)
+static int run_length(const struct model_config *config, const struct params *params,
+                      int first, int limit)
 {
     int length = 1;
-    while (length < limit && layer_groups_equal(config, first, first + length)) {
+    while (length < limit &&
+           layer_groups_equal(config, params, first, first + length)) {
         length++;
     }
     return length;
 }
 
 /* Fills in the runs of a period; false when there are more than fit. */
-static bool find_runs(const struct model_config *config, struct layer_group *group)
+static bool find_runs(const struct model_config *config, const struct params *params,
+                      struct layer_group *group)
 {
     group->n_runs = 0;
     for (int offset = 0; offset < group->period;) {
@@ -51,7 +61,7 @@ static bool find_runs(const struct model_config *config, struct layer_group *gro
             return false;
         }
         const int count =
-            run_length(config, group->first + offset, group->period - offset);
+            run_length(config, params, group->first + offset, group->period - offset);
         group->runs[group->n_runs++] =
             (struct layer_run){.offset = offset, .count = count};
         offset += count;
@@ -60,31 +70,33 @@ static bool find_runs(const struct model_config *config, struct layer_group *gro
 }
 
 /* To beat the run of equal layers, a period has to cover more. */
-static struct layer_group find_group(const struct model_config *config, int first)
+static struct layer_group find_group(const struct model_config *config,
+                                     const struct params *params, int first)
 {
-    const int run = run_length(config, first, config->L - first);
+    const int run = run_length(config, params, first, config->L - first);
     struct layer_group best = {.first = first, .period = run, .count = 1};
     int covered = run;
     for (int period = 2; period <= MAX_PERIOD && first + 2 * period <= config->L;
          period++) {
         struct layer_group group = {.first = first, .period = period};
-        group.count = count_periods(config, first, period);
+        group.count = count_periods(config, params, first, period);
         if (group.count > 1 && group.count * period > covered &&
-            find_runs(config, &group)) {
+            find_runs(config, params, &group)) {
             best = group;
             covered = group.count * period;
         }
     }
-    ASSERT(find_runs(config, &best));
+    ASSERT(find_runs(config, params, &best));
     return best;
 }
 
 /* Groups never overlap and leave no layer out. */
-int layer_groups_find(const struct model_config *config, struct layer_group *groups)
+int layer_groups_find(const struct model_config *config, const struct params *params,
+                      struct layer_group *groups)
 {
     int n_groups = 0;
     for (int first = 0; first < config->L;) {
-        groups[n_groups] = find_group(config, first);
+        groups[n_groups] = find_group(config, params, first);
         first += groups[n_groups].period * groups[n_groups].count;
         n_groups++;
     }

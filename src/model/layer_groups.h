@@ -13,6 +13,7 @@
 #define MODEL_LAYER_GROUPS_H
 
 #include "model/config.h"
+#include "model/params.h"
 
 enum { LAYER_GROUPS_MAX_RUNS = 16 };
 
@@ -30,10 +31,12 @@ struct layer_group {
 };
 
 /* Cuts all layers into groups, in order; returns how many were written to groups (room
- * for config->L). */
-int layer_groups_find(const struct model_config *config, struct layer_group *groups);
+ * for config->L). Layers with other adapters in `params` (NULL: none) are different. */
+int layer_groups_find(const struct model_config *config, const struct params *params,
+                      struct layer_group *groups);
 
 /* Whether two layers have the same graph (their numbers and weights aside). */
-bool layer_groups_equal(const struct model_config *config, int a, int b);
+bool layer_groups_equal(const struct model_config *config, const struct params *params,
+                        int a, int b);
 
 #endif

@@ -94,12 +94,11 @@ MUST_USE bool lora_merged_read(void *merge, int param, int64_t first_row,
 struct lora_output {
     const struct params *params; /* with adapters */
     const struct lora_options *options;
-    enum dtype dtype;     /* F32, BF16 or F16 */
-    weights_read_fn read; /* gives rows of A and B */
-    void *context;        /* of read */
-    /* Where the base model is: goes into the config, and its tensor names decide how
-     * those of the adapter begin. */
-    const char *base_path;
+    enum dtype dtype;      /* F32, BF16 or F16 */
+    weights_read_fn read;  /* gives rows of A and B */
+    void *context;         /* of read */
+    const char *base_path; /* of the model; goes into the config */
+    const char *prefix;    /* "model.", or as the model's files begin: weights_prefix */
 };
 
 /* Writes the folder `path` (which must not exist, or be empty); it appears whole or not

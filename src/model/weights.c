@@ -468,6 +468,12 @@ const char *weights_type_name(const struct weights *weights, int param)
                                  : dtype_name(place->view->dtype);
 }
 
+/* All tensors begin alike; that of the last one stands for all. */
+const char *weights_prefix(const struct weights *weights)
+{
+    return weights->prefix;
+}
+
 bool weights_is_gguf(const struct weights *weights)
 {
     return weights->gguf != NULL;

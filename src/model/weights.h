@@ -53,6 +53,9 @@ const void *weights_view(const struct weights *weights, int param, enum dtype *d
 /* How a parameter is stored, for people: "bf16", "Q8_0". */
 const char *weights_type_name(const struct weights *weights, int param);
 
+/* How names of tensors begin in the files, in place of "model." in the table. */
+const char *weights_prefix(const struct weights *weights);
+
 /* Whether the model is a GGUF file (no tokenizer files to carry over). */
 bool weights_is_gguf(const struct weights *weights);
 

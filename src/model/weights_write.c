@@ -15,6 +15,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/publish.h"
 #include "base/str.h"
 #include "model/config.h"
 #include "model/config_facts.h"
@@ -262,26 +263,12 @@ static bool write_tensors(const struct output_state *state, const char *folder,
     return done;
 }
 
-/* True when `path` is not there, or a folder with nothing in it. */
-static bool check_free(const char *path, struct error *err)
-{
-    if (!file_exists(path) || file_is_empty_folder(path)) {
-        return true;
-    }
-    if (!file_is_folder(path)) {
-        return error_set(err, ERROR_USAGE, "%s: is in the way of the model", path);
-    }
-    return error_set(err, ERROR_USAGE,
-                     "%s: exists and is not empty; remove it or name another folder",
-                     path);
-}
-
 /* The weights come last: they take the time, and nothing before them may fail late. */
-static bool write_everything(const struct output_state *state, const char *folder,
-                             struct error *err)
+static bool write_everything(void *context, const char *folder, struct error *err)
 {
+    const struct output_state *state = context;
     const char *source = state->output->source_path;
-    if (!file_make_folders(folder, err) || !write_config(state, folder, err)) {
+    if (!write_config(state, folder, err)) {
         return false;
     }
     if (source != NULL && file_is_folder(source)) {
@@ -337,8 +324,7 @@ static const char *choose_prefix(const struct weights_output *output,
     return is_nested ? "model.language_model." : "model.";
 }
 
-/* The folder grows under path.partial; a crash leaves that behind, and the next try
- * removes it. Whatever fails removes it as well. */
+/* The source is opened first: what it says about names holds for all tensors. */
 bool weights_write_folder(const char *path, const struct weights_output *output,
                           struct error *err)
 {
@@ -350,30 +336,11 @@ bool weights_write_folder(const char *path, const struct weights_output *output,
         final.source_path = NULL;
     }
     struct weights *source = NULL;
-    struct str partial = {0};
-    size_t length = strlen(path);
-    while (length > 1 && path[length - 1] == '/') {
-        length--;
+    if (!open_source(&final, &source, err)) {
+        return false;
     }
-    /* "folder/" and "folder" are one place: ".partial" goes behind the name. */
-    str_add_bytes(&partial, path, length);
-    str_add(&partial, ".partial");
-    bool done = check_free(path, err) && open_source(&final, &source, err);
-    if (done) {
-        const struct output_state state = {&final, source,
-                                           choose_prefix(&final, source)};
-        done = (!file_exists(partial.text) || file_remove_tree(partial.text, err)) &&
-               write_everything(&state, partial.text, err);
-        if (done && rename(partial.text, path) != 0) {
-            done = error_set_errno(err, errno, "%s: cannot be renamed to %s",
-                                   partial.text, path);
-        }
-        if (!done) {
-            struct error ignored;
-            (void)!file_remove_tree(partial.text, &ignored);
-        }
-    }
+    struct output_state state = {&final, source, choose_prefix(&final, source)};
+    const bool done = publish_folder(path, "the model", write_everything, &state, err);
     weights_close(source);
-    str_deinit(&partial);
     return done;
 }

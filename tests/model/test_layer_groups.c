@@ -19,7 +19,7 @@ static void assert_pattern(const struct model_config *config, const char *expect
     char text[400] = "";
     size_t used = 0;
     int next = 0;
-    const int n = layer_groups_find(config, groups);
+    const int n = layer_groups_find(config, NULL, groups);
     for (int g = 0; g < n; g++) {
         assert_int_equal(groups[g].first, next);
         next += groups[g].count * groups[g].period;
@@ -35,7 +35,7 @@ static void assert_pattern(const struct model_config *config, const char *expect
         used += (size_t)snprintf(text + used, sizeof(text) - used, ")");
         assert_int_equal(offset, groups[g].period);
         for (int i = 0; i < groups[g].period * (groups[g].count - 1); i++) {
-            assert_true(layer_groups_equal(config, groups[g].first + i,
+            assert_true(layer_groups_equal(config, NULL, groups[g].first + i,
                                            groups[g].first + i + groups[g].period));
         }
     }
