@@ -67,7 +67,14 @@ static const struct setting table[] = {
      .offset = AT(field),        \
      .unit = "",                 \
      .help = (help_)},
+#define GROUPS(key_, field, help_) \
+    {.key = #key_,                 \
+     .kind = SETTING_GROUPS,       \
+     .offset = AT(field),          \
+     .unit = "",                   \
+     .help = (help_)},
 #include "train/settings.def"
+#undef GROUPS
 #undef STRING
 #undef CHOICE
 #undef INTEGER
@@ -138,6 +145,9 @@ void settings_init(struct settings *settings)
         case SETTING_LIST:
             *(struct string_list *)field = (struct string_list){0};
             break;
+        case SETTING_GROUPS:
+            *(struct param_group_list *)field = (struct param_group_list){0};
+            break;
         }
     }
 }
@@ -192,20 +202,21 @@ static bool set_integer(const struct setting *setting, const char *text,
 }
 
 /* inf and nan are numbers to strtod, but no settings. */
-static bool set_number(const struct setting *setting, const char *text,
-                       const char *where, double *field, struct error *err)
+bool settings_read_number(const struct setting *setting, const char *key,
+                          const char *text, const char *where, double *number,
+                          struct error *err)
 {
     char *end = NULL;
     const double value = strtod(text, &end);
     if (end == text || *end != '\0' || !isfinite(value)) {
         return error_set(err, ERROR_USAGE, "%s: %s: expected a number, got '%s'", where,
-                         setting->key, text);
+                         key, text);
     }
     if (value < setting->min_number || value > setting->max_number) {
         return error_set(err, ERROR_USAGE, "%s: %s: %g is not within %g to %g", where,
-                         setting->key, value, setting->min_number, setting->max_number);
+                         key, value, setting->min_number, setting->max_number);
     }
-    *field = value;
+    *number = value;
     return true;
 }
 
@@ -249,12 +260,16 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
     case SETTING_INTEGER:
         return set_integer(setting, text, where, field, err);
     case SETTING_NUMBER:
-        return set_number(setting, text, where, field, err);
+        return settings_read_number(setting, setting->key, text, where, field, err);
     case SETTING_SWITCH:
         return set_switch(setting, text, where, field, err);
     case SETTING_LIST:
         settings_assign_list(settings, setting, &text, 1);
         return true;
+    case SETTING_GROUPS:
+        return error_set(err, ERROR_USAGE,
+                         "%s: %s: expected a list, as [{match: \"*norm*\", lr: 1e-5}]",
+                         where, setting->key);
     }
     UNREACHABLE();
 }
@@ -264,6 +279,10 @@ void settings_assign_none(struct settings *settings, const struct setting *setti
 {
     if (setting->kind == SETTING_LIST) {
         settings_assign_list(settings, setting, NULL, 0);
+        return;
+    }
+    if (setting->kind == SETTING_GROUPS) {
+        settings_assign_groups(settings, setting, NULL, 0);
         return;
     }
     ASSERT(setting->kind == SETTING_STRING);
@@ -281,6 +300,19 @@ void settings_assign_list(struct settings *settings, const struct setting *setti
     }
     *(struct string_list *)field_of(settings, setting) =
         (struct string_list){.items = copy, .n = (int64_t)n};
+}
+
+/* The array is copied, as items of lists are. */
+void settings_assign_groups(struct settings *settings, const struct setting *setting,
+                            const struct param_group *groups, size_t n)
+{
+    ASSERT(setting->kind == SETTING_GROUPS);
+    struct param_group *copy = arena_alloc_array(settings->arena, n + 1, sizeof(*copy));
+    for (size_t i = 0; i < n; i++) {
+        copy[i] = groups[i];
+    }
+    *(struct param_group_list *)field_of(settings, setting) =
+        (struct param_group_list){.items = copy, .n = (int64_t)n};
 }
 
 /* "train.optimizer.lr" -> "LATHE_TRAIN_OPTIMIZER_LR" Both `.` and the underscores of a
@@ -370,8 +402,8 @@ bool settings_read_environment(struct settings *settings, struct error *err)
             continue;
         }
         const char *where = name.text;
-        /* Plain values are taken as they are; only lists need YAML. */
-        done = table[i].kind == SETTING_LIST
+        /* Plain values are taken as they are; lists need YAML. */
+        done = table[i].kind == SETTING_LIST || table[i].kind == SETTING_GROUPS
                    ? set_from_yaml(settings, table[i].key, value, where, err)
                    : settings_assign(settings, &table[i], value, where, err);
     }
@@ -449,6 +481,13 @@ bool settings_check(const struct settings *settings, struct error *err)
     if (settings->data.format == RECORDS_INSTRUCTION &&
         !check_instruction(settings, err)) {
         return false;
+    }
+    if (settings->train.rounding == ROUNDING_STOCHASTIC &&
+        settings->precision != PRECISION_BF16) {
+        return error_set(err, ERROR_USAGE,
+                         "train.rounding stochastic rounds weights that are kept in "
+                         "bf16: it needs precision bf16 (f32 and bf16-compute keep "
+                         "f32 weights)");
     }
     if (settings->train.epochs == 0 && settings->train.steps == 0) {
         return error_set(err, ERROR_USAGE,

@@ -58,6 +58,17 @@ static bool choose_trained(struct job *job, struct error *err)
     return true;
 }
 
+/* precision bf16 keeps everything in bf16, the others have f32 (master) weights. */
+static void choose_stored(struct job *job)
+{
+    const int n = job->source.params->n;
+    const bool is_narrow = job->settings->precision == PRECISION_BF16;
+    job->stored = mem_alloc_array((size_t)n, sizeof(*job->stored));
+    for (int i = 0; i < n; i++) {
+        job->stored[i] = is_narrow ? DTYPE_BF16 : DTYPE_F32;
+    }
+}
+
 /* ---- rows, steps, memory ---- */
 
 /* There is one rank, so rows per rank are rows. */
@@ -93,19 +104,24 @@ struct loader_options trainer_job_loading(const struct job *job)
 
 struct step_options trainer_job_step(const struct job *job)
 {
+    const struct settings *settings = job->settings;
     return (struct step_options){
         .shape = {.config = &job->source.config,
                   .params = job->source.params,
                   .is_trainable = job->is_trainable,
+                  .stored = job->stored,
                   .has_ple_rows = job->has_ple_rows,
                   .B = job->micro_rows,
-                  .T = job->settings->data.row_tokens,
+                  .T = settings->data.row_tokens,
                   .C = job->train_C,
-                  .compute = DTYPE_F32,
+                  .compute =
+                      settings->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16,
                   .recomputes = job->recomputes},
         .trains = true,
         .evaluates = job->has_eval,
         .evaluate_C = job->eval_C,
+        .is_stochastic = settings->train.rounding == ROUNDING_STOCHASTIC,
+        .seed = (uint64_t)settings->seed,
     };
 }
 
@@ -143,16 +159,17 @@ static void measure(struct job *job)
 /* Bytes of parameters, gradient sums and moments. */
 static size_t state_bytes(const struct job *job)
 {
-    size_t elements = 0;
+    size_t bytes = 0;
     for (int i = 0; i < job->source.params->n; i++) {
         const struct param_info *info = &job->source.params->info[i];
         const bool stays_in_file = info->role == PARAM_PLE_TABLE && job->has_ple_rows;
-        /* Parameter, gradient sum and two moments; what is frozen has the parameter
-         * alone. */
-        const size_t copies = job->is_trainable[i] ? 4 : stays_in_file ? 0 : 1;
-        elements += copies * (size_t)info->n_elements;
+        const size_t elements = stays_in_file ? 0 : (size_t)info->n_elements;
+        /* Parameter and two moments in one type, and a gradient sum in f32; what is
+         * frozen has the parameter alone. */
+        const size_t own = dtype_bytes(job->stored[i]);
+        bytes += elements * (job->is_trainable[i] ? 3 * own + sizeof(float) : own);
     }
-    return elements * sizeof(float);
+    return bytes;
 }
 
 /* Of the gradient program, the largest one; batches and results are small beside it. */
@@ -235,6 +252,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
         !choose_trained(job, err) || !job_data_open(job, err)) {
         return false;
     }
+    choose_stored(job);
     choose_batch(job);
     const struct mesh mesh = mesh_single();
     const struct backend_options engine = {.n_threads = (int)settings->threads,
@@ -250,6 +268,7 @@ void trainer_job_close(struct job *job)
 {
     backend_destroy(job->engine);
     mem_free(job->is_trainable);
+    mem_free(job->stored);
     job_data_close(job);
     model_source_close(&job->source);
 }

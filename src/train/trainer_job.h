@@ -20,6 +20,7 @@ struct job {
     bool has_eval;              /* `eval` has been read */
     struct engine *engine;
     bool *is_trainable;      /* [params->n] */
+    enum dtype *stored;      /* [params->n] in memory, F32 or BF16 */
     bool has_ple_rows;       /* the per-layer table is frozen and stays in its file */
     int32_t batch_rows;      /* of an optimizer step */
     int32_t micro_rows;      /* of one pass */
