@@ -78,7 +78,8 @@ struct value *build_shift(struct graph *graph, struct value *x, double value);
 /*
  * a [..., M, K] (or [..., K, M] with transpose_a), b [..., K, N] (or [..., N, K] with
  * transpose_b), equal leading dimensions -> [..., M, N] of `dtype`; accumulates in f32
- * (f64 for f64). Both contracted dimensions split over an axis: the result is partial.
+ * (f64 for f64). Operands have one dtype, or one is f32 and the other bf16 or f16. Both
+ * contracted dimensions split over an axis: the result is partial.
  */
 struct value *build_matmul(struct graph *graph, struct value *a, struct value *b,
                            bool transpose_a, bool transpose_b, enum dtype dtype);

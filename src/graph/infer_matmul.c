@@ -112,17 +112,27 @@ static bool product_shape(const struct infer *infer, struct shape *shape,
     return true;
 }
 
+/* One floating-point dtype, or f32 beside bf16 or f16 (a weight as it is stored). */
+static bool goes_with(enum dtype a, enum dtype b)
+{
+    if (!dtype_is_float(a) || !dtype_is_float(b)) {
+        return false;
+    }
+    return a == b || (a == DTYPE_F32 && dtype_bytes(b) == 2) ||
+           (b == DTYPE_F32 && dtype_bytes(a) == 2);
+}
+
 /* Operands: a, b[, acc[, keep]]. The accumulator's type is the product's, so it is
  * checked against the result just found. */
 bool infer_matmul(struct infer *infer, struct error *err)
 {
     const struct type *inputs = infer->inputs;
     const enum dtype dtype = infer->attributes->dtype;
-    if (inputs[0].dtype != inputs[1].dtype || !dtype_is_float(inputs[0].dtype) ||
-        !dtype_is_float(dtype)) {
+    if (!goes_with(inputs[0].dtype, inputs[1].dtype) || !dtype_is_float(dtype)) {
         return infer_reject(infer, err,
-                            "operands must have one floating-point dtype, and the "
-                            "result (%s) must be floating point",
+                            "operands must have one floating-point dtype (or one is "
+                            "f32 and the other shorter), and the result (%s) must be "
+                            "floating point",
                             dtype_name(dtype));
     }
     struct shape shape;

@@ -59,6 +59,13 @@ struct graph *rewrite_accumulate(const struct graph *graph, int n,
 struct graph *rewrite_simplify(const struct graph *graph);
 
 /*
+ * Weights stored in bf16 (f16) and used in f32: products and lookups read the parameter
+ * itself, widened piece by piece, instead of a cast of the whole. For engines whose
+ * kernels do so; nodes that are left without use go with the next rewrite_simplify.
+ */
+struct graph *rewrite_narrow(const struct graph *graph);
+
+/*
  * Recomputation by block: within each block (>= 0) the forward values that backward
  * nodes read, other than the block's own inputs and those of `saves`, are computed
  * again just before the block's backward part, behind barriers.

@@ -40,7 +40,7 @@ static void products_have_the_outer_dimensions(void **state)
          .attributes = {F32}},
         {OP_MATMUL, "f32[3]; f32[3]", "!the same rank, at least 2",
          .attributes = {F32}},
-        {OP_MATMUL, "bf16[2,3]; f32[3,5]", "!one floating-point dtype",
+        {OP_MATMUL, "f64[2,3]; f32[3,5]", "!one floating-point dtype",
          .attributes = {F32}},
         {OP_MATMUL, "i32[2,3]; i32[3,5]", "!one floating-point dtype",
          .attributes = {F32}},

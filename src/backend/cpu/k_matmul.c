@@ -7,7 +7,9 @@
  *
  * Products run in f32, or in f64 when an operand is f64. Operands of another dtype are
  * widened on the way in, WIDEN_K columns at a time, into the thread's scratch; a result
- * of another dtype is summed there and rounded once.
+ * of another dtype is summed there and rounded once. A few f32 rows times a weight (the
+ * decoding of text) are dot products, which read each f32 or bf16 weight once and copy
+ * nothing.
  */
 #include <string.h>
 
@@ -23,7 +25,9 @@ enum {
     MAX_TILES = 64,     /* more are not asked for, only given by TILE */
     SIDE_MULTIPLE = 16, /* of the inner kernels' rows and columns */
     WIDEN_K = 1024,
-    MAX_DOT_ROWS = 2, /* results this low are dot products: nothing is worth packing */
+    MAX_DOT_ROWS = 16,    /* results this low are dot products with a bf16 weight, */
+    MAX_DOT_ROWS_F32 = 4, /* or with an f32 one: packing and widening cost more */
+    DOT_COLUMNS = 64,     /* of sums at a time that go into an accumulator */
 };
 
 /* Costs are in FLOPs; reading an element of an operand counts as 16. Tiles of the first
@@ -296,27 +300,50 @@ static void run_widened(const struct tile *tile, const struct layout *layout,
     }
 }
 
-/* One or two rows times a weight [N, K]: each weight is read once, packed never.
- * Decided by the whole product, not by the tile, so all tiles of one product go the
- * same way. */
-static bool is_dots(const struct tile *tile, const struct grid *grid, enum dtype real)
+/* A few rows times a weight [N, K]: each weight is read once, packed never. Decided by
+ * the whole product, not by the tile, so all tiles of one product go the same way. */
+static bool is_dots(const struct node *node, const struct grid *grid)
 {
-    return grid->m <= MAX_DOT_ROWS && tile->transpose_b && !tile->transpose_a &&
-           real == DTYPE_F32;
+    const enum dtype weight = node->inputs[1]->type.dtype;
+    const int64_t most = weight == DTYPE_BF16 ? MAX_DOT_ROWS : MAX_DOT_ROWS_F32;
+    return grid->m <= most && node->attributes.transpose_b &&
+           !node->attributes.transpose_a &&
+           (weight == DTYPE_BF16 || weight == DTYPE_F32) &&
+           node->inputs[0]->type.dtype == DTYPE_F32 &&
+           node->outputs[0]->type.dtype == DTYPE_F32;
 }
 
-/* c[i][j] (+)= a[i] . b[j], reading row j of the weight while it is in the cache. */
+/* y[i][j] = a[i] . b[column + j] for n columns of the tile, in rows of `stride`. */
+static void make_dots(const struct tile *tile, int64_t column, int64_t n, float *y,
+                      int64_t stride)
+{
+    const struct native *native = tile->call->native;
+    const float *a = (const float *)(const void *)tile->a.data;
+    const void *b = at(&tile->b, column * tile->b.stride);
+    if (tile->b.dtype == DTYPE_BF16) {
+        native->dots_bf16(a, tile->a.stride, tile->m, b, tile->b.stride, n, tile->k, y,
+                          stride);
+    } else {
+        native->dots_f32(a, tile->a.stride, tile->m, b, tile->b.stride, n, tile->k, y,
+                         stride);
+    }
+}
+
+/* c[i][j] (+)= a[i] . b[j] */
 static void run_dots(const struct tile *tile)
 {
-    const float *a = (const float *)(const void *)tile->a.data;
-    const float *b = (const float *)(const void *)tile->b.data;
     float *c = (float *)(void *)tile->c.data;
-    for (int64_t j = 0; j < tile->n; j++) {
+    if (!tile->accumulates) {
+        make_dots(tile, 0, tile->n, c, tile->c.stride);
+        return;
+    }
+    float sums[MAX_DOT_ROWS * DOT_COLUMNS];
+    for (int64_t j = 0; j < tile->n; j += DOT_COLUMNS) {
+        const int64_t n = base_min(DOT_COLUMNS, tile->n - j);
+        make_dots(tile, j, n, sums, DOT_COLUMNS);
         for (int64_t i = 0; i < tile->m; i++) {
-            float *sum = &c[i * tile->c.stride + j];
-            const float dot = tile->call->native->row_dot(
-                a + i * tile->a.stride, b + j * tile->b.stride, tile->k);
-            *sum = tile->accumulates ? *sum + dot : dot;
+            tile->call->native->row_axpy(1.0F, sums + i * DOT_COLUMNS, n,
+                                         c + i * tile->c.stride + j);
         }
     }
 }
@@ -329,11 +356,10 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     const struct grid grid = make_grid(call->node);
     const struct layout layout = make_layout(call->node, &grid);
     const struct tile tile = make_tile(call, local_rank, &grid, task);
-    const enum dtype real = real_of(call->node);
-    if (layout.a_bytes + layout.b_bytes + layout.c_bytes > 0) {
-        run_widened(&tile, &layout, real, thread_scratch);
-    } else if (is_dots(&tile, &grid, real)) {
+    if (is_dots(call->node, &grid)) {
         run_dots(&tile);
+    } else if (layout.a_bytes + layout.b_bytes + layout.c_bytes > 0) {
+        run_widened(&tile, &layout, real_of(call->node), thread_scratch);
     } else {
         multiply(&tile, &tile.a, &tile.b, &tile.c, tile.k, tile.accumulates);
     }

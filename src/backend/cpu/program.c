@@ -58,6 +58,7 @@ static struct graph *prepare(const struct graph *graph, struct error *err)
     if (!take_pass(&current, rewrite_expand(graph), "expanding", err) ||
         !take_pass(&current, rewrite_lower(current, wants_lowering, false), "lowering",
                    err) ||
+        !take_pass(&current, rewrite_narrow(current), "narrowing", err) ||
         !take_pass(&current, rewrite_simplify(current), "simplifying", err) ||
         !take_pass(&current, rewrite_order(current), "ordering", err)) {
         graph_destroy(current);
