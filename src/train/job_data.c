@@ -5,13 +5,15 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "train/chat_choice.h"
 #include "train/trainer_job.h"
 
-/* What both data files have in common. */
-static struct records_options records_options(const struct job *job)
+/* The format of turns is asked for only where there are turns: it may warn. */
+bool job_data_options(const struct settings *settings, const char *model,
+                      const struct tokenizer *tokenizer, int32_t n_vocabulary,
+                      struct records_options *options, struct error *err)
 {
-    const struct settings *settings = job->settings;
-    return (struct records_options){
+    *options = (struct records_options){
         .format = (enum records_format)settings->data.format,
         .template_text = settings->data.template_text,
         .response = settings->data.response,
@@ -19,16 +21,23 @@ static struct records_options records_options(const struct job *job)
         .n_ignore = (size_t)settings->data.ignore.n,
         .ends_with_eos = settings->data.end == DATA_END_EOS,
         .loss_on = (enum records_loss_on)settings->data.loss_on,
+        .overlong = (enum records_overlong)settings->data.overlong,
         .row_tokens = (int32_t)settings->data.row_tokens,
-        .n_vocabulary = (int32_t)job->source.config.V,
+        .max_bad_rows = settings->data.max_bad_rows,
+        .n_vocabulary = n_vocabulary,
     };
+    return options->format != RECORDS_CHAT ||
+           chat_choice(model, tokenizer,
+                       (enum chat_format_choice)settings->data.chat_format,
+                       &options->chat_format, err);
 }
 
 /* Says what was read, and what was cut or left out. */
-static bool read_records(struct job *job, const char *path, int64_t max_rows,
+static bool read_records(struct job *job, const char *path,
+                         const struct records_options *shared, int64_t max_rows,
                          struct records *records, struct error *err)
 {
-    struct records_options options = records_options(job);
+    struct records_options options = *shared;
     options.max_rows = max_rows;
     if (!records_read_file(records, path, &options, job->source.tokenizer, err)) {
         return false;
@@ -61,12 +70,16 @@ bool job_data_open(struct job *job, struct error *err)
                          (long long)settings->data.row_tokens,
                          (long long)job->source.config.max_positions);
     }
-    if (!read_records(job, settings->data.train.items[0], 0, &job->train, err)) {
+    struct records_options options;
+    if (!job_data_options(settings, job->source.path, job->source.tokenizer,
+                          (int32_t)job->source.config.V, &options, err) ||
+        !read_records(job, settings->data.train.items[0], &options, 0, &job->train,
+                      err)) {
         return false;
     }
     job->has_eval = settings->data.eval.n > 0 &&
                     (settings->eval.at_epoch_end || settings->eval.every_steps > 0);
-    return !job->has_eval || read_records(job, settings->data.eval.items[0],
+    return !job->has_eval || read_records(job, settings->data.eval.items[0], &options,
                                           settings->eval.max_rows, &job->eval, err);
 }
 
