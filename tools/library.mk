@@ -9,7 +9,7 @@ SHARED   := $(OUT)/lib/liblathe.so.$(VERSION)
 STATIC   := $(OUT)/lib/liblathe.a
 MANUAL   := $(OUT)/share/lathe.1
 COMPLETION := $(OUT)/share/lathe.bash $(OUT)/share/_lathe
-PRODUCTS := $(SHARED) $(STATIC)
+PRODUCTS := $(SHARED) $(STATIC) $(MANUAL) $(COMPLETION) $(OUT)/share/lathe.pc
 LIBRARY_OBJECTS := $(filter-out $(OUT)/obj/src/app/%,$(OBJECTS))
 PREFIX   ?= /usr/local
 

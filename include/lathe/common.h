@@ -30,10 +30,11 @@
 
 #define LATHE_API __attribute__((visibility("default")))
 
-#define LATHE_VERSION_MAJOR  0
-#define LATHE_VERSION_MINOR  1
-#define LATHE_VERSION_PATCH  0
-#define LATHE_VERSION        (LATHE_VERSION_MAJOR * 10000 + LATHE_VERSION_MINOR * 100 + LATHE_VERSION_PATCH)
+#define LATHE_VERSION_MAJOR 0
+#define LATHE_VERSION_MINOR 1
+#define LATHE_VERSION_PATCH 0
+#define LATHE_VERSION \
+    (LATHE_VERSION_MAJOR * 10000 + LATHE_VERSION_MINOR * 100 + LATHE_VERSION_PATCH)
 #define LATHE_VERSION_STRING "0.1.0"
 
 #ifdef __cplusplus
@@ -77,7 +78,7 @@ enum lathe_level { LATHE_ERROR, LATHE_WARNING, LATHE_NOTE, LATHE_DEBUG };
  * Takes the lines that the library would write to stderr: notes on what it does, and
  * warnings. `level` is an enum lathe_level; `line` has no newline and is valid during the
  * call, which may come from any thread. Lines above `most` are dropped. handler NULL: to
- * stderr, as at start, where `most` is LATHE_WARNING.
+ * stderr, as at start, where `most` is LATHE_NOTE.
  */
 typedef void (*lathe_log_fn)(void *context, int level, const char *line);
 LATHE_API void lathe_set_log_handler(lathe_log_fn handler, void *context, int most);

@@ -1,10 +1,14 @@
 /*
- * cmd_help - lathe help: the list of commands, or one command's help.
+ * cmd_help - lathe help: the list of commands, one command's help, the manual page, the
+ * shells' completion.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "app/arguments.h"
 #include "app/command.h"
+#include "app/manual.h"
+#include "base/str.h"
 
 /* The list, in the order of the table. */
 static void print_commands(void)
@@ -20,25 +24,60 @@ static void print_commands(void)
 }
 
 /* Each command prints its own help, since only it knows its options: it is run with
- * --help, as from the command line. Further arguments are not looked at. */
-bool cmd_help(const struct command *self, int argc, char *const *argv,
-              struct error *err)
+ * --help, as from the command line. */
+static bool print_help_of(const char *name, struct error *err)
 {
-    (void)self;
-    if (argc == 0 || strcmp(argv[0], "--help") == 0) {
-        print_commands();
-        return true;
-    }
-    const struct command *command = command_find(argv[0]);
+    const struct command *command = command_find(name);
     if (command == NULL) {
-        return command_unknown(argv[0], err);
-    }
-    /* help itself has no options; its help is the list. */
-    if (command->run == cmd_help) {
-        print_commands();
-        return true;
+        return command_unknown(name, err);
     }
     /* argv is an array of char * by tradition, hence a copy that may be written. */
     char *help[] = {(char[]){"--help"}};
     return command->run(command, 1, help, err);
+}
+
+/* Both are files for `make install`, made from the same tables as the help. */
+static bool print_generated(bool is_manual, const char *shell, struct error *err)
+{
+    struct str out = {0};
+    const bool done = is_manual ? manual_print_page(&out, err)
+                                : manual_print_completion(shell, &out, err);
+    if (done) {
+        fputs(out.text, stdout);
+    }
+    str_deinit(&out);
+    return done;
+}
+
+/* Its own help is the list, with its options: without arguments, people want that. */
+bool cmd_help(const struct command *command, int argc, char *const *argv,
+              struct error *err)
+{
+    bool is_manual = false;
+    const char *shell = NULL;
+    bool wants_help = false;
+    const struct argument_option options[] = {
+        {"--man", NULL, ARGUMENT_SWITCH, &is_manual, "the manual page, for man"},
+        {"--completion", "bash|zsh", ARGUMENT_TEXT, &shell,
+         "a script that completes lathe's commands, options and settings"},
+        {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"},
+        {0}};
+    struct arguments arguments;
+    if (!command_parse(command, argc, argv, options, &wants_help, &arguments, err)) {
+        return false;
+    }
+    if (wants_help) {
+        return true;
+    }
+    if (arguments.n > 1) {
+        return command_usage_error(command, "expected one command at most", err);
+    }
+    if (is_manual || shell != NULL) {
+        return print_generated(is_manual, shell, err);
+    }
+    if (arguments.n == 1) {
+        return print_help_of(arguments.items[0], err);
+    }
+    print_commands();
+    return true;
 }

@@ -42,7 +42,8 @@ static const struct command table[] = {
             "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n"),
     COMMAND(settings, "[--markdown]",
             "every setting of a run file, with default and meaning", ""),
-    COMMAND(help, "[COMMAND]", "this list, or the help of one command", ""),
+    COMMAND(help, "[COMMAND] [--man | --completion SHELL]",
+            "this list, or the help of one command", ""),
     {0},
 };
 

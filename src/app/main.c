@@ -8,6 +8,7 @@
 #include "app/command.h"
 #include "base/error.h"
 #include "base/log.h"
+#include "lathe/common.h"
 
 /* Commands print without looking at each result: stdout remembers a write that failed,
  * and a full disk may show only when the last buffer goes out. */
@@ -27,9 +28,13 @@ int main(int argc, char **argv)
 {
     struct error err = {0};
     const char *name = argc > 1 ? argv[1] : "help";
-    /* The two spellings that every program has; commands have --help of their own. */
+    /* The spellings that every program has; commands have --help of their own. */
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
         name = "help";
+    }
+    if (strcmp(name, "--version") == 0) {
+        puts("lathe " LATHE_VERSION_STRING);
+        return finish_output(&err) ? 0 : error_exit_code(err.kind);
     }
     const struct command *command = command_find(name);
     const bool done = command == NULL ? command_unknown(name, &err)

@@ -12,6 +12,10 @@
 static _Atomic int shown_level = LOG_NOTE;
 static FILE *_Atomic log_file;
 
+/* Set before there are threads, as the header of the public interface asks for. */
+static log_line_fn line_handler;
+static void *line_context;
+
 void log_set_level(enum log_level level)
 {
     atomic_store(&shown_level, (int)level);
@@ -20,6 +24,12 @@ void log_set_level(enum log_level level)
 void log_set_file(FILE *file)
 {
     atomic_store(&log_file, file);
+}
+
+void log_set_handler(log_line_fn handler, void *context)
+{
+    line_handler = handler;
+    line_context = context;
 }
 
 static const char *prefix_of(enum log_level level)
@@ -61,9 +71,15 @@ static void write_line(enum log_level level, const char *format, va_list args)
             line[i] = '?';
         }
     }
+    line[length] = '\0';
+    if (line_handler != NULL) {
+        line_handler(line_context, level, line + prefix_length);
+    }
     line[length++] = '\n';
 
-    fwrite(line, 1, length, stderr);
+    if (line_handler == NULL) {
+        fwrite(line, 1, length, stderr);
+    }
     FILE *file = atomic_load(&log_file);
     if (file != NULL) {
         fwrite(line, 1, length, file);

@@ -19,6 +19,11 @@ void log_set_level(enum log_level level);
 /* Every line also goes to `file` (borrowed; NULL stops that). */
 void log_set_file(FILE *file);
 
+/* Lines go to `handler`, without prefix and newline, instead of stderr; NULL: to stderr
+ * again. Any thread may be the caller's. */
+typedef void (*log_line_fn)(void *context, enum log_level level, const char *line);
+void log_set_handler(log_line_fn handler, void *context);
+
 PRINTF_LIKE(1, 2) void log_error(const char *format, ...);
 PRINTF_LIKE(1, 2) void log_warning(const char *format, ...);
 PRINTF_LIKE(1, 2) void log_note(const char *format, ...);
