@@ -43,6 +43,20 @@ struct string_list {
 #define STRING_LIST_OF(text) \
     ((struct string_list){.items = (const char *const[]){text}, .n = 1})
 
+/* Tensors that are trained with numbers of their own: an entry of train.param_groups. */
+struct param_group {
+    const char *match;   /* pattern of tensor names */
+    double lr;           /* NaN: that of train.optimizer */
+    double weight_decay; /* NaN: that of train.optimizer */
+};
+
+struct param_group_list {
+    const struct param_group *items; /* [n], owned by the settings' arena */
+    int64_t n;                       /* at most SETTINGS_MAX_GROUPS */
+};
+
+enum { SETTINGS_MAX_GROUPS = 64 };
+
 /* Fields in the order of settings.def, where each is explained. */
 struct settings {
     const char *model;
@@ -82,6 +96,7 @@ struct settings {
             int name; /* enum optimizer_kind */
             double lr, beta1, beta2, eps, weight_decay;
         } optimizer;
+        struct param_group_list param_groups;
         struct {
             int kind; /* enum schedule_kind */
             int64_t warmup_steps;

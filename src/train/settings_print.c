@@ -1,6 +1,7 @@
 /*
  * settings_print - settings as a run file, and the table as a reference page.
  */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,6 +105,27 @@ static void print_number(double value, struct str *out)
     str_add(out, text);
 }
 
+/* In flow style, with what each entry was given. */
+static void print_groups(const struct param_group_list *groups, struct str *out)
+{
+    str_add_char(out, '[');
+    for (int64_t i = 0; i < groups->n; i++) {
+        const struct param_group *group = &groups->items[i];
+        str_add(out, i == 0 ? "{match: " : ", {match: ");
+        print_quoted(group->match, out);
+        if (!isnan(group->lr)) {
+            str_add(out, ", lr: ");
+            print_number(group->lr, out);
+        }
+        if (!isnan(group->weight_decay)) {
+            str_add(out, ", weight_decay: ");
+            print_number(group->weight_decay, out);
+        }
+        str_add_char(out, '}');
+    }
+    str_add_char(out, ']');
+}
+
 /* As the YAML reader takes it back. */
 static void print_value(const struct setting *setting, const void *field,
                         struct str *out)
@@ -126,6 +148,9 @@ static void print_value(const struct setting *setting, const void *field,
         return;
     case SETTING_LIST:
         print_list(field, out);
+        return;
+    case SETTING_GROUPS:
+        print_groups(field, out);
         return;
     }
     UNREACHABLE();
@@ -190,25 +215,33 @@ static void print_range(const struct setting *setting, struct str *out)
         str_printf(out, "%g to %g", setting->min_number, setting->max_number);
     } else if (setting->kind == SETTING_SWITCH) {
         str_add(out, "true, false");
+    } else if (setting->kind == SETTING_GROUPS) {
+        str_add(out, "list of {match, lr, weight_decay}");
     } else {
         str_add(out, setting->kind == SETTING_LIST ? "list of text" : "text");
     }
 }
 
 /* Numbers as people write them here, %g. */
+void settings_print_default(const struct setting *setting, struct str *out)
+{
+    if (setting->kind == SETTING_NUMBER) {
+        str_printf(out, "%g", setting->number);
+        return;
+    }
+    struct settings defaults;
+    settings_init(&defaults);
+    print_value(setting, (const char *)&defaults + setting->offset, out);
+    settings_deinit(&defaults);
+}
+
 void settings_print_summary(struct str *out)
 {
     size_t n = 0;
     const struct setting *table = settings_table(&n);
-    struct settings defaults;
-    settings_init(&defaults);
     for (size_t i = 0; i < n; i++) {
         str_printf(out, "%s: ", table[i].key);
-        if (table[i].kind == SETTING_NUMBER) {
-            str_printf(out, "%g", table[i].number);
-        } else {
-            print_value(&table[i], (const char *)&defaults + table[i].offset, out);
-        }
+        settings_print_default(&table[i], out);
         str_add(out, "\n    ");
         str_add(out, table[i].help);
         if (table[i].kind == SETTING_CHOICE) {
@@ -216,15 +249,12 @@ void settings_print_summary(struct str *out)
         }
         str_add_char(out, '\n');
     }
-    settings_deinit(&defaults);
 }
 
 void settings_print_reference(struct str *out)
 {
     size_t n = 0;
     const struct setting *table = settings_table(&n);
-    struct settings defaults;
-    settings_init(&defaults);
     str_add(out,
             "# Settings\n\nMade by `lathe settings` from the table in "
             "`src/train/settings.def`. In a run file sections nest "
@@ -235,14 +265,9 @@ void settings_print_reference(struct str *out)
             "| --- | --- | --- | --- | --- |\n");
     for (size_t i = 0; i < n; i++) {
         str_printf(out, "| `%s` | ", table[i].key);
-        if (table[i].kind == SETTING_NUMBER) {
-            str_printf(out, "%g", table[i].number);
-        } else {
-            print_value(&table[i], (const char *)&defaults + table[i].offset, out);
-        }
+        settings_print_default(&table[i], out);
         str_add(out, " | ");
         print_range(&table[i], out);
         str_printf(out, " | %s | %s |\n", table[i].unit, table[i].help);
     }
-    settings_deinit(&defaults);
 }

@@ -12,7 +12,8 @@ enum setting_kind {
     SETTING_INTEGER,
     SETTING_NUMBER,
     SETTING_SWITCH,
-    SETTING_LIST
+    SETTING_LIST,
+    SETTING_GROUPS
 };
 
 struct setting {
@@ -41,6 +42,19 @@ MUST_USE bool settings_assign(struct settings *settings, const struct setting *s
 void settings_assign_none(struct settings *settings, const struct setting *setting);
 void settings_assign_list(struct settings *settings, const struct setting *setting,
                           const char *const *items, size_t n);
+
+/* A number from its text, within the range of a NUMBER row; `key` names it in
+ * messages. */
+MUST_USE bool settings_read_number(const struct setting *setting, const char *key,
+                                   const char *text, const char *where, double *number,
+                                   struct error *err);
+
+/* Entries of a GROUPS row; their texts are in the settings' arena already. */
+void settings_assign_groups(struct settings *settings, const struct setting *setting,
+                            const struct param_group *groups, size_t n);
+
+/* The default as it would stand in a run file, numbers in short form. */
+void settings_print_default(const struct setting *setting, struct str *out);
 
 /* The error for a key that is not in the table, with the nearest one. Returns false. */
 bool settings_unknown_key(const char *where, const char *key, struct error *err);

@@ -5,6 +5,7 @@
  * starts with file:line:column. Aliases, several documents and repeated keys are
  * errors.
  */
+#include <math.h>
 #include <string.h>
 #include <yaml.h>
 
@@ -104,6 +105,109 @@ static bool read_list(struct walk *walk, const struct setting *setting)
     return done;
 }
 
+/* The value behind a key of an entry of train.param_groups. */
+static bool read_group_field(struct walk *walk, const struct setting *setting,
+                             struct param_group *group)
+{
+    static const char *const keys[] = {"match", "lr", "weight_decay"};
+    const char *where = place(walk);
+    const char *key = arena_strdup(walk->settings->arena, scalar_text(walk));
+    const char *full = arena_printf(walk->settings->arena, "%s.%s", setting->key, key);
+    const bool is_match = strcmp(key, "match") == 0;
+    double *number = strcmp(key, "lr") == 0             ? &group->lr
+                     : strcmp(key, "weight_decay") == 0 ? &group->weight_decay
+                                                        : NULL;
+    if (!is_match && number == NULL) {
+        const char *nearest = str_nearest(key, keys, ARRAY_LENGTH(keys));
+        return error_set(walk->err, ERROR_USAGE, "%s: unknown setting %s%s%s%s", where,
+                         full, nearest == NULL ? "" : "; did you mean ",
+                         nearest == NULL ? ": match, lr or weight_decay" : nearest,
+                         nearest == NULL ? "" : "?");
+    }
+    if (is_match ? group->match != NULL : !isnan(*number)) {
+        return error_set(walk->err, ERROR_USAGE, "%s: %s is given twice", where, full);
+    }
+    if (!next(walk)) {
+        return false;
+    }
+    if (walk->event.type != YAML_SCALAR_EVENT || scalar_is_null(walk)) {
+        return error_set(walk->err, ERROR_USAGE, "%s: %s: expected a single value",
+                         where, full);
+    }
+    if (is_match) {
+        group->match = arena_strdup(walk->settings->arena, scalar_text(walk));
+        return true;
+    }
+    /* The same range as the value that it replaces. */
+    const struct setting *same =
+        settings_find(arena_printf(walk->settings->arena, "train.optimizer.%s", key));
+    return settings_read_number(same, full, scalar_text(walk), where, number,
+                                walk->err);
+}
+
+/* The current event should begin a mapping: one entry. */
+static bool read_group(struct walk *walk, const struct setting *setting,
+                       struct param_group *group)
+{
+    const char *where = place(walk);
+    *group = (struct param_group){.lr = (double)NAN, .weight_decay = (double)NAN};
+    if (walk->event.type != YAML_MAPPING_START_EVENT) {
+        return error_set(walk->err, ERROR_USAGE,
+                         "%s: %s: expected an entry as {match: \"*norm*\", lr: 1e-5}",
+                         where, setting->key);
+    }
+    for (;;) {
+        if (!next(walk)) {
+            return false;
+        }
+        if (walk->event.type == YAML_MAPPING_END_EVENT) {
+            break;
+        }
+        if (walk->event.type != YAML_SCALAR_EVENT) {
+            return error_set(walk->err, ERROR_USAGE, "%s: expected a key", place(walk));
+        }
+        if (!read_group_field(walk, setting, group)) {
+            return false;
+        }
+    }
+    if (group->match == NULL) {
+        return error_set(walk->err, ERROR_USAGE,
+                         "%s: %s: an entry without match, the pattern of its tensors",
+                         where, setting->key);
+    }
+    return true;
+}
+
+/* The current event begins a sequence; ends on its end event. */
+static bool read_groups(struct walk *walk, const struct setting *setting)
+{
+    struct param_group groups[SETTINGS_MAX_GROUPS];
+    for (size_t n = 0;; n++) {
+        if (!next(walk)) {
+            return false;
+        }
+        if (walk->event.type == YAML_SEQUENCE_END_EVENT) {
+            settings_assign_groups(walk->settings, setting, groups, n);
+            return true;
+        }
+        if (n == SETTINGS_MAX_GROUPS) {
+            return error_set(walk->err, ERROR_USAGE, "%s: %s: more than %d entries",
+                             place(walk), setting->key, SETTINGS_MAX_GROUPS);
+        }
+        if (!read_group(walk, setting, &groups[n])) {
+            return false;
+        }
+    }
+}
+
+/* What a value of this kind looks like, for messages. */
+static const char *expected_form(enum setting_kind kind)
+{
+    return kind == SETTING_LIST     ? "a list, as [\"a\", \"b\"]"
+           : kind == SETTING_GROUPS ? "a list, as [{match: \"*norm*\", lr: 1e-5}]"
+                                    : "a single value";
+}
+
 /* The current event is the value of a key of the table. */
 static bool read_value(struct walk *walk, const struct setting *setting)
 {
@@ -120,14 +224,17 @@ static bool read_value(struct walk *walk, const struct setting *setting)
         setting->kind == SETTING_LIST) {
         return read_list(walk, setting);
     }
+    if (walk->event.type == YAML_SEQUENCE_START_EVENT &&
+        setting->kind == SETTING_GROUPS) {
+        return read_groups(walk, setting);
+    }
     if (walk->event.type != YAML_SCALAR_EVENT) {
         return error_set(walk->err, ERROR_USAGE, "%s: %s: expected %s", where,
-                         setting->key,
-                         setting->kind == SETTING_LIST ? "a list, as [\"a\", \"b\"]"
-                                                       : "a single value");
+                         setting->key, expected_form(setting->kind));
     }
     if (scalar_is_null(walk)) {
-        if (setting->kind != SETTING_STRING && setting->kind != SETTING_LIST) {
+        if (setting->kind != SETTING_STRING && setting->kind != SETTING_LIST &&
+            setting->kind != SETTING_GROUPS) {
             return error_set(walk->err, ERROR_USAGE, "%s: %s has no value", where,
                              setting->key);
         }

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,6 +285,87 @@ static void what_is_missing_is_told(void **state)
     }
 }
 
+static bool is_same_number(double a, double b)
+{
+    return a == b || (isnan(a) && isnan(b));
+}
+
+/* Numbers of their own for some tensors: read, printed, and read back the same. */
+static void groups_of_parameters_read_back_the_same(void **state)
+{
+    (void)state;
+    static const char text[] =
+        "train:\n"
+        "  param_groups:\n"
+        "    - {match: \"*norm*\", lr: 1.0e-5, weight_decay: 0.0}\n"
+        "    - match: \"*embed*\"\n"
+        "      weight_decay: 0.5\n";
+    struct settings settings[2];
+    struct error err;
+    struct str printed = {0};
+    for (int i = 0; i < 2; i++) {
+        settings_init(&settings[i]);
+        assert_int_equal(settings[i].train.param_groups.n, 0);
+        if (!read(&settings[i], i == 0 ? text : printed.text, &err)) {
+            fail_msg("%s", err.message);
+        }
+        const struct param_group_list *groups = &settings[i].train.param_groups;
+        assert_int_equal(groups->n, 2);
+        assert_string_equal(groups->items[0].match, "*norm*");
+        assert_true(groups->items[0].lr == 1e-5);
+        assert_true(groups->items[0].weight_decay == 0.0);
+        assert_string_equal(groups->items[1].match, "*embed*");
+        assert_true(is_same_number(groups->items[1].lr, (double)NAN));
+        assert_true(groups->items[1].weight_decay == 0.5);
+        settings_print_yaml(&settings[i], &printed);
+    }
+    assert_true(
+        settings_set(&settings[0], "train.param_groups=[{match: a, lr: 2}]", &err));
+    assert_int_equal(settings[0].train.param_groups.n, 1);
+    assert_true(settings_set(&settings[0], "train.param_groups=null", &err));
+    assert_int_equal(settings[0].train.param_groups.n, 0);
+    str_deinit(&printed);
+    settings_deinit(&settings[0]);
+    settings_deinit(&settings[1]);
+}
+
+static void wrong_groups_are_refused(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *value;
+        const char *message;
+    } cases[] = {
+        {"[{match: a, lrr: 1}]",
+         ":1:33: unknown setting train.param_groups.lrr; did you "
+         "mean lr?"},
+        {"[{match: a, lr: 1, lr: 2}]", "train.param_groups.lr is given twice"},
+        {"[{match: a, match: b}]", "train.param_groups.match is given twice"},
+        {"[{lr: 1}]", "an entry without match"},
+        {"[{match: a, lr: fast}]", "lr: expected a number, got 'fast'"},
+        {"[{match: a, lr: -1}]", "-1 is not within 0 to 1000"},
+        {"[{match: a, weight_decay: 11}]", "11 is not within 0 to 10"},
+        {"[{match: a, lr: [1]}]", "expected a single value"},
+        {"[{match: a, lr: null}]", "expected a single value"},
+        {"[a]", "expected an entry as {match: "},
+        {"a", "expected a list"},
+        {"{match: a}", "expected a list"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct settings settings;
+        struct error err;
+        struct str text = {0};
+        settings_init(&settings);
+        str_printf(&text, "train.param_groups: %s\n", cases[i].value);
+        assert_false(read(&settings, text.text, &err));
+        if (strstr(err.message, cases[i].message) == NULL) {
+            fail_msg("%s: %s", cases[i].value, err.message);
+        }
+        str_deinit(&text);
+        settings_deinit(&settings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -295,6 +377,8 @@ int main(void)
         cmocka_unit_test(broken_yaml_names_its_place),
         cmocka_unit_test(set_and_environment_name_their_source),
         cmocka_unit_test(what_is_missing_is_told),
+        cmocka_unit_test(groups_of_parameters_read_back_the_same),
+        cmocka_unit_test(wrong_groups_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
