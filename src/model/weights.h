@@ -56,7 +56,7 @@ const char *weights_type_name(const struct weights *weights, int param);
 /* How names of tensors begin in the files, in place of "model." in the table. */
 const char *weights_prefix(const struct weights *weights);
 
-/* Whether the model is a GGUF file (no tokenizer files to carry over). */
+/* Whether the model is a GGUF file (its tokenizer is in it, not in files beside it). */
 bool weights_is_gguf(const struct weights *weights);
 
 /* Gives rows of a parameter, with the meaning of weights_read. */
@@ -76,13 +76,22 @@ struct weights_output {
      * its tensor names and the tensors of its vision and audio towers are kept.
      */
     const char *source_path;
+    /*
+     * For a GGUF source: makes the tokenizer files of the folder from it
+     * (tokenizer_write_from). NULL: there will be none, and one line says so.
+     */
+    bool (*write_tokenizer)(const char *gguf_path, const char *folder,
+                            struct error *err);
+    /* Called now and then with the elements written so far, or NULL. */
+    void (*report)(void *context, int64_t done, int64_t total);
+    void *report_context;
 };
 
 /*
  * Writes the folder `path` (which must not exist, or be empty): model.safetensors, with
  * tied weights once, config.json, and what the source has of generation_config.json and
- * tokenizer files. The folder appears whole or not at all. A GGUF source has no
- * tokenizer files: one line says so.
+ * tokenizer files; for a GGUF source these are made. The folder appears whole or not at
+ * all. Memory stays at some megabytes, however large the model is.
  */
 MUST_USE bool weights_write_folder(const char *path,
                                    const struct weights_output *output,

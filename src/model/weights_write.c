@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/publish.h"
@@ -183,10 +184,11 @@ static void free_entries(struct safetensors_entry *entries, size_t n)
     mem_free(entries);
 }
 
-/* One parameter, by ranges of rows that fit values[capacity]. */
+/* One parameter, by ranges of rows that fit values[capacity]; n_done counts elements. */
 static bool write_param(const struct output_state *state, int param,
                         struct safetensors_writer *writer, float *values,
-                        int64_t capacity, void *converted, struct error *err)
+                        int64_t capacity, void *converted, int64_t *n_done,
+                        struct error *err)
 {
     const struct weights_output *output = state->output;
     const struct param_info *info = &output->params->info[param];
@@ -202,6 +204,10 @@ static bool write_param(const struct output_state *state, int param,
         if (!safetensors_writer_add(writer, converted, n * dtype_bytes(output->dtype),
                                     err)) {
             return false;
+        }
+        *n_done += (int64_t)n;
+        if (output->report != NULL) {
+            output->report(output->report_context, *n_done, output->params->n_elements);
         }
     }
     return true;
@@ -220,8 +226,9 @@ static bool write_params(const struct output_state *state,
     float *values = mem_try_alloc(bytes, "rows to write", err);
     void *converted = mem_try_alloc(bytes, "rows to write", err);
     bool done = values != NULL && converted != NULL;
+    int64_t n_done = 0;
     for (int i = 0; i < params->n_model && done; i++) {
-        done = write_param(state, i, writer, values, capacity, converted, err);
+        done = write_param(state, i, writer, values, capacity, converted, &n_done, err);
     }
     mem_free(values);
     mem_free(converted);
@@ -263,6 +270,45 @@ static bool write_tensors(const struct output_state *state, const char *folder,
     return done;
 }
 
+/* generation_config.json of a GGUF source: which tokens begin and end a text. Sampling
+ * settings are nothing that such a file holds. */
+static bool make_generation_config(const struct model_config *config,
+                                   const char *folder, struct error *err)
+{
+    struct str text = {0};
+    struct json_write json = {.out = &text};
+    json_write_begin(&json, NULL, '{');
+    json_write_bool(&json, "_from_model_config", true);
+    json_write_integer(&json, "bos_token_id", config->bos_id);
+    json_write_begin(&json, "eos_token_id", '[');
+    for (int i = 0; i < config->n_eos; i++) {
+        json_write_integer(&json, NULL, config->eos_id[i]);
+    }
+    json_write_end(&json);
+    json_write_integer(&json, "pad_token_id", config->pad_id);
+    json_write_end(&json);
+    str_add_char(&text, '\n');
+    char *path = file_join(folder, "generation_config.json");
+    const bool done = file_write_atomic(path, text.text, text.length, err);
+    mem_free(path);
+    str_deinit(&text);
+    return done;
+}
+
+/* What a folder has as files and a GGUF file inside. */
+static bool make_files(const struct weights_output *output, const char *folder,
+                       struct error *err)
+{
+    if (!make_generation_config(output->config, folder, err)) {
+        return false;
+    }
+    if (output->write_tokenizer == NULL) {
+        log_note("%s: its tokenizer is not written", output->source_path);
+        return true;
+    }
+    return output->write_tokenizer(output->source_path, folder, err);
+}
+
 /* The weights come last: they take the time, and nothing before them may fail late. */
 static bool write_everything(void *context, const char *folder, struct error *err)
 {
@@ -275,8 +321,8 @@ static bool write_everything(void *context, const char *folder, struct error *er
         if (!carry_files(source, folder, err)) {
             return false;
         }
-    } else if (source != NULL) {
-        log_note("%s: a GGUF file has no tokenizer files to carry over", source);
+    } else if (source != NULL && !make_files(state->output, folder, err)) {
+        return false;
     }
     return write_tensors(state, folder, err);
 }

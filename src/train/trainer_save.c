@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/job_params.h"
 #include "train/trainer_parts.h"
 
 bool trainer_save_keeps_best(const struct trainer *trainer)
@@ -21,20 +22,13 @@ bool trainer_save_keeps_best(const struct trainer *trainer)
            settings->train.save_model;
 }
 
-/* Bytes of one model folder, without its small files. */
-static size_t result_bytes(const struct job *job)
-{
-    return (size_t)job->source.params->n_elements *
-           dtype_bytes(job->source.config.dtype);
-}
-
 /* A disk that is full at the end would cost the whole run: it is told at the start. The
  * best model stays beside the latest, or beside the better one that replaces it. */
 bool trainer_save_check(const struct trainer *trainer, struct error *err)
 {
     const size_t n_models = trainer_save_keeps_best(trainer) ? 2 : 1;
     return !trainer->job.settings->train.save_model ||
-           file_check_room(trainer->folder.path, n_models * result_bytes(&trainer->job),
+           file_check_room(trainer->folder.path, n_models * job_params_result_bytes(&trainer->job),
                            n_models == 2
                                ? "the tuned and the best model (eval.save_best)"
                                : "the tuned model (train.save_model)",
@@ -43,26 +37,13 @@ bool trainer_save_check(const struct trainer *trainer, struct error *err)
 
 const char *trainer_save_name(const struct trainer *trainer)
 {
-    (void)trainer;
-    return "model";
+    return job_params_result_name(&trainer->job);
 }
 
-/* In the type of the source; its config and tokenizer come along. */
 static bool write_result(struct trainer *trainer, const char *name, struct error *err)
 {
-    const struct job *job = &trainer->job;
     char *path = file_join(trainer->folder.path, name);
-    const struct weights_output output = {
-        .config = &job->source.config,
-        .params = job->source.params,
-        /* Master weights are f32; the file gets the precision that the model came
-         * in. */
-        .dtype = job->source.config.dtype,
-        .read = step_read_param,
-        .context = trainer->step,
-        .source_path = job->settings->model,
-    };
-    const bool done = weights_write_folder(path, &output, err);
+    const bool done = job_params_write(&trainer->job, trainer->step, path, err);
     mem_free(path);
     return done;
 }

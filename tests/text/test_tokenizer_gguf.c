@@ -17,68 +17,8 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/gguf.h"
-#include "support/gguf_build.h"
+#include "support/piece_build.h"
 #include "text/tokenizer.h"
-
-#define SPACE "\xe2\x96\x81"
-
-enum { NORMAL = 1, UNKNOWN = 2, CONTROL = 3, USER = 4, BYTE = 6 };
-enum {
-    KEY_U32 = 4,
-    KEY_I32 = 5,
-    KEY_F32 = 6,
-    KEY_BOOL = 7,
-    KEY_STRING = 8,
-    KEY_ARRAY = 9
-};
-
-struct piece {
-    const char *text;
-    float score;
-    uint32_t type;
-};
-
-static const struct piece usual[] = {
-    {"<unk>", 0, UNKNOWN}, {"<s>", 0, CONTROL},      {"</s>", 0, CONTROL},
-    {"<0xC3>", 0, BYTE},   {"<0xA9>", 0, BYTE},      {SPACE, -1, NORMAL},
-    {"a", -2, NORMAL},     {"b", -3, NORMAL},        {"ab", -5, NORMAL},
-    {"ba", -4, NORMAL},    {"  ", -9, USER},         {SPACE "a", -6, NORMAL},
-    {"aba", -7, NORMAL},   {SPACE SPACE, 0, NORMAL}, {"\n", -8, USER},
-};
-
-static void add_array(struct gguf_build *build, const char *key, uint32_t type,
-                      size_t n)
-{
-    gguf_build_key(build, key, KEY_ARRAY);
-    gguf_build_u32(&build->keys, type);
-    gguf_build_u64(&build->keys, n);
-}
-
-static void add_pieces(struct gguf_build *build, const struct piece *pieces, size_t n,
-                       size_t n_scores)
-{
-    gguf_build_string(build, "tokenizer.ggml.model", "llama");
-    add_array(build, "tokenizer.ggml.tokens", KEY_STRING, n);
-    for (size_t i = 0; i < n; i++) {
-        gguf_build_text(&build->keys, pieces[i].text);
-    }
-    add_array(build, "tokenizer.ggml.scores", KEY_F32, n_scores);
-    for (size_t i = 0; i < n_scores; i++) {
-        uint32_t bits;
-        memcpy(&bits, &pieces[i].score, sizeof(bits));
-        gguf_build_u32(&build->keys, bits);
-    }
-    add_array(build, "tokenizer.ggml.token_type", KEY_I32, n);
-    for (size_t i = 0; i < n; i++) {
-        gguf_build_u32(&build->keys, pieces[i].type);
-    }
-}
-
-static void add_flag(struct gguf_build *build, const char *key, bool flag)
-{
-    gguf_build_key(build, key, KEY_BOOL);
-    str_add_char(&build->keys, flag ? 1 : 0);
-}
 
 static struct tokenizer *read_build(struct gguf_build *build, struct error *err)
 {
@@ -125,9 +65,9 @@ static void merges_by_score(void **state)
     (void)state;
     struct error err = {.message = ""};
     struct gguf_build build = {0};
-    add_pieces(&build, usual, ARRAY_LENGTH(usual), ARRAY_LENGTH(usual));
+    piece_build_add(&build, piece_build_usual, PIECE_BUILD_USUAL, PIECE_BUILD_USUAL);
     gguf_build_integer(&build, "tokenizer.ggml.bos_token_id", 1);
-    add_flag(&build, "tokenizer.ggml.add_space_prefix", false);
+    piece_build_flag(&build, "tokenizer.ggml.add_space_prefix", false);
     struct tokenizer *tokenizer = read_build(&build, &err);
     assert_non_null(tokenizer);
     assert_int_equal(tokenizer_bos(tokenizer), 1);
@@ -159,7 +99,7 @@ static void defaults_of_llama(void **state)
     (void)state;
     struct error err = {.message = ""};
     struct gguf_build build = {0};
-    add_pieces(&build, usual, ARRAY_LENGTH(usual), ARRAY_LENGTH(usual));
+    piece_build_add(&build, piece_build_usual, PIECE_BUILD_USUAL, PIECE_BUILD_USUAL);
     struct tokenizer *tokenizer = read_build(&build, &err);
     assert_non_null(tokenizer);
     assert_true(tokenizer_adds_bos(tokenizer));
@@ -168,9 +108,9 @@ static void defaults_of_llama(void **state)
     assert_ids_and_text(tokenizer, "a\na", "1 11 14 11", "a\n a");
     tokenizer_destroy(tokenizer);
 
-    add_pieces(&build, usual, ARRAY_LENGTH(usual), ARRAY_LENGTH(usual));
-    add_flag(&build, "tokenizer.ggml.add_bos_token", false);
-    add_flag(&build, "tokenizer.ggml.add_eos_token", true);
+    piece_build_add(&build, piece_build_usual, PIECE_BUILD_USUAL, PIECE_BUILD_USUAL);
+    piece_build_flag(&build, "tokenizer.ggml.add_bos_token", false);
+    piece_build_flag(&build, "tokenizer.ggml.add_eos_token", true);
     tokenizer = read_build(&build, &err);
     assert_non_null(tokenizer);
     assert_false(tokenizer_adds_bos(tokenizer));
@@ -183,11 +123,11 @@ static uint64_t fingerprint_of(float score, bool has_prefix)
 {
     struct error err = {.message = ""};
     struct gguf_build build = {0};
-    struct piece pieces[ARRAY_LENGTH(usual)];
-    memcpy(pieces, usual, sizeof(usual));
+    struct piece_build pieces[PIECE_BUILD_USUAL];
+    memcpy(pieces, piece_build_usual, sizeof(pieces));
     pieces[6].score = score;
-    add_pieces(&build, pieces, ARRAY_LENGTH(pieces), ARRAY_LENGTH(pieces));
-    add_flag(&build, "tokenizer.ggml.add_space_prefix", has_prefix);
+    piece_build_add(&build, pieces, ARRAY_LENGTH(pieces), ARRAY_LENGTH(pieces));
+    piece_build_flag(&build, "tokenizer.ggml.add_space_prefix", has_prefix);
     struct tokenizer *tokenizer = read_build(&build, &err);
     assert_non_null(tokenizer);
     const uint64_t fingerprint = tokenizer_fingerprint(tokenizer);
@@ -220,15 +160,18 @@ static void refuses(void **state)
     assert_refused(&build, "tokenizer.ggml.model \"gpt2\" is not supported");
     gguf_build_string(&build, "general.name", "x");
     assert_refused(&build, "tokenizer.ggml.model");
-    add_pieces(&build, usual, ARRAY_LENGTH(usual), ARRAY_LENGTH(usual) - 1);
+    piece_build_add(&build, piece_build_usual, PIECE_BUILD_USUAL,
+                    PIECE_BUILD_USUAL - 1);
     assert_refused(&build, "15 tokens, 14 scores, 15 types");
-    const struct piece twice[] = {{"a", 0, NORMAL}, {"a", 0, NORMAL}};
-    add_pieces(&build, twice, 2, 2);
+    const struct piece_build twice[] = {{"a", 0, PIECE_BUILD_NORMAL},
+                                        {"a", 0, PIECE_BUILD_NORMAL}};
+    piece_build_add(&build, twice, 2, 2);
     assert_refused(&build, "tokens 0 and 1 have the same text");
-    const struct piece infinite[] = {{"a", 0, NORMAL}, {"b", INFINITY, NORMAL}};
-    add_pieces(&build, infinite, 2, 2);
+    const struct piece_build infinite[] = {{"a", 0, PIECE_BUILD_NORMAL},
+                                           {"b", INFINITY, PIECE_BUILD_NORMAL}};
+    piece_build_add(&build, infinite, 2, 2);
     assert_refused(&build, "score 1 is not finite");
-    add_pieces(&build, usual, ARRAY_LENGTH(usual), ARRAY_LENGTH(usual));
+    piece_build_add(&build, piece_build_usual, PIECE_BUILD_USUAL, PIECE_BUILD_USUAL);
     gguf_build_integer(&build, "tokenizer.ggml.eos_token_id", 15);
     assert_refused(&build, "eos_token_id is 15, the vocabulary has 15 tokens");
 }
