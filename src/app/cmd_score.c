@@ -1,5 +1,5 @@
 /*
- * cmd_score - lathe score: the loss of a model on text or token rows.
+ * cmd_score - lathe score: the loss of a model on text, chat rows or token rows.
  *
  * One example a row, in file order, so that losses go back to the rows they came from.
  */
@@ -10,6 +10,7 @@
 
 #include "app/arguments.h"
 #include "app/command.h"
+#include "app/data_arguments.h"
 #include "backend/backend.h"
 #include "base/error.h"
 #include "base/json.h"
@@ -19,13 +20,16 @@
 #include "data/batch.h"
 #include "data/records.h"
 #include "train/evaluate.h"
+#include "train/job_data.h"
 #include "train/model_source.h"
 #include "train/step.h"
 
-/* What the command line gives; exactly one of text and tokens is set. */
+/* What the command line gives; exactly one of text, chat and tokens is set. */
 struct score_arguments {
     const char *text;
+    const char *chat;                       /* path */
     const char *tokens;                     /* path */
+    struct data_arguments data;             /* for chat rows */
     bool is_json, is_per_token, wants_help; /* switches */
 };
 
@@ -38,8 +42,8 @@ struct row_score {
 
 /* One run of the command; close_score takes it at any stage. */
 struct score {
-    const struct score_arguments *given;
-    struct model_source source; /* with a tokenizer only for --text */
+    struct score_arguments *given;
+    struct model_source source; /* with a tokenizer unless rows hold tokens */
     struct records records;     /* the rows with a target */
     struct engine *engine;
     struct step *step;      /* on the engine, evaluation only */
@@ -66,22 +70,49 @@ static bool read_text(struct score *score, struct error *err)
     return done;
 }
 
+/* Rendered and weighted as training does it, but whole: a row is not cut, and neither
+ * left out nor split for its length. */
+static bool read_chat(struct score *score, struct error *err)
+{
+    struct settings *settings = &score->given->data.settings;
+    struct records_options options;
+    settings->data.format = RECORDS_CHAT;
+    if (!job_data_options(settings, score->source.path, score->source.tokenizer,
+                          (int32_t)score->source.config.V, &options, err)) {
+        return false;
+    }
+    options.row_tokens = 0;
+    return records_read_file(&score->records, score->given->chat, &options,
+                             score->source.tokenizer, err);
+}
+
+/* Ids are held against the model's vocabulary; there is no tokenizer to ask. */
+static bool read_tokens(struct score *score, struct error *err)
+{
+    const struct records_options options = {
+        .format = RECORDS_TOKENS, .n_vocabulary = (int32_t)score->source.config.V};
+    return records_read_file(&score->records, score->given->tokens, &options, NULL,
+                             err);
+}
+
+/* What the rows are called in messages. */
+static const char *input_name(const struct score_arguments *given)
+{
+    return given->text != NULL   ? "--text"
+           : given->chat != NULL ? given->chat
+                                 : given->tokens;
+}
+
 /* All rows share one compiled program, so T is the longest of them, rounded up to a
  * multiple of 16. A row that is longer than the model goes is an error and is not cut:
  * a loss of a part of it is not what was asked for. */
 static bool read_input(struct score *score, struct error *err)
 {
-    if (score->given->text != NULL) {
-        if (!read_text(score, err)) {
-            return false;
-        }
-    } else {
-        const struct records_options options = {
-            .format = RECORDS_TOKENS, .n_vocabulary = (int32_t)score->source.config.V};
-        if (!records_read_file(&score->records, score->given->tokens, &options, NULL,
-                               err)) {
-            return false;
-        }
+    const bool is_read = score->given->text != NULL   ? read_text(score, err)
+                         : score->given->chat != NULL ? read_chat(score, err)
+                                                      : read_tokens(score, err);
+    if (!is_read) {
+        return false;
     }
     int32_t longest = 0;
     for (size_t i = 0; i < score->records.n; i++) {
@@ -89,7 +120,7 @@ static bool read_input(struct score *score, struct error *err)
     }
     if (score->records.n == 0) {
         return error_set(err, ERROR_DATA, "%s: no row with a target",
-                         score->given->text != NULL ? "--text" : score->given->tokens);
+                         input_name(score->given));
     }
     if (longest > score->source.config.max_positions) {
         return error_set(err, ERROR_DATA, "a row has %d tokens, the model goes to %lld",
@@ -212,7 +243,7 @@ static void print_text(const struct score *score, const struct evaluate_result *
  * batches go by. */
 static bool run(struct score *score, const char *model, struct error *err)
 {
-    if (!model_source_open(&score->source, model, true, score->given->text != NULL,
+    if (!model_source_open(&score->source, model, true, score->given->tokens == NULL,
                            err) ||
         !read_input(score, err) || !create_step(score, err)) {
         return false;
@@ -252,6 +283,23 @@ static void close_score(struct score *score)
     model_source_close(&score->source);
 }
 
+/* What the options leave open or contradict. */
+static bool check_arguments(const struct command *command,
+                            const struct score_arguments *given,
+                            const struct arguments *arguments, struct error *err)
+{
+    const int n_inputs =
+        (given->text != NULL) + (given->chat != NULL) + (given->tokens != NULL);
+    if (arguments->n != 1 || n_inputs != 1) {
+        return command_usage_error(
+            command, "expected one model and one of --text, --chat and --tokens", err);
+    }
+    if (given->chat == NULL && (given->data.run != NULL || given->data.sets.n > 0)) {
+        return command_usage_error(command, "--run and --set are for --chat", err);
+    }
+    return true;
+}
+
 /* With --json notes are kept off the terminal, where the two streams would mix.
  * Everything lives in one struct, so there is one way out. */
 bool cmd_score(const struct command *command, int argc, char *const *argv,
@@ -260,8 +308,14 @@ bool cmd_score(const struct command *command, int argc, char *const *argv,
     struct score_arguments given = {0};
     const struct argument_option options[] = {
         {"--text", "TEXT", ARGUMENT_TEXT, &given.text, "a text, loss on every token"},
+        {"--chat", "FILE.jsonl", ARGUMENT_TEXT, &given.chat,
+         "conversations, loss on what the model says"},
         {"--tokens", "FILE.jsonl", ARGUMENT_TEXT, &given.tokens,
          "rows with input_ids and, if wanted, labels and more"},
+        {"--run", "RUN.yaml", ARGUMENT_TEXT, &given.data.run,
+         "chat: the data settings of a run file"},
+        {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.data.sets,
+         "chat: a setting, as data.loss_on=last-response"},
         {"--json", NULL, ARGUMENT_SWITCH, &given.is_json, "one JSON object"},
         {"--per-token", NULL, ARGUMENT_SWITCH, &given.is_per_token,
          "the loss of each target as well"},
@@ -275,13 +329,14 @@ bool cmd_score(const struct command *command, int argc, char *const *argv,
     if (given.wants_help) {
         return true;
     }
-    if (arguments.n != 1 || (given.text == NULL) == (given.tokens == NULL)) {
-        return command_usage_error(
-            command, "expected one model and either --text or --tokens", err);
+    if (!check_arguments(command, &given, &arguments, err)) {
+        return false;
     }
     struct score score = {.given = &given};
     log_set_level(given.is_json ? LOG_WARNING : LOG_NOTE);
-    const bool done = run(&score, arguments.items[0], err);
+    const bool done =
+        data_arguments_read(&given.data, err) && run(&score, arguments.items[0], err);
     close_score(&score);
+    data_arguments_deinit(&given.data);
     return done;
 }

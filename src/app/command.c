@@ -28,16 +28,26 @@ static const struct command table[] = {
         "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
         "log.txt,\n"
         "metrics.jsonl and model/.\n"),
-    COMMAND(score, "MODEL (--text TEXT | --tokens FILE.jsonl) [--json] [--per-token]",
-            "loss of a model on text or token rows",
+    COMMAND(score,
+            "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) [--json]",
+            "loss of a model on text, conversations or token rows",
             "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the "
-            "mean over "
-            "all\n"
-            "targets, in nats.\n"),
+            "mean over\n"
+            "all targets, in nats. Conversations are rows with `messages`, in the turn "
+            "format of\n"
+            "the model; what the model says in them carries loss.\n"),
     COMMAND(
-        tokenize, "MODEL (TEXT | --file FILE) [--no-bos] [--decode]",
-        "token ids of a text, or the text of token ids",
-        "With --decode the text is a list of ids, separated by spaces or commas.\n"),
+        tokenize,
+        "MODEL (TEXT | --file FILE | --show ROWS.jsonl) [--no-bos] [--decode]",
+        "token ids of a text, the text of ids, or what rows become in training",
+        "With --decode the text is a list of ids, separated by spaces or commas.\n"
+        "--show prints each row as training sees it: which tokens carry loss, what "
+        "is cut\n"
+        "off, which rows are left out. Rows are read as the run file of --run says, "
+        "or with\n"
+        "--set data.format=... and the like; without either the first row tells "
+        "its format.\n"
+        "NO_COLOR=1 shows marks instead of colours.\n"),
     COMMAND(inspect, "PATH", "what a model, a weight file or a run folder holds",
             "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n"),
     COMMAND(settings, "[--markdown]",
