@@ -28,6 +28,10 @@ struct evaluate_options {
     int32_t pad_id;          /* id of padding in the batches */
     evaluate_batch_fn visit; /* or NULL */
     void *context;           /* of visit */
+    /* [n_sources] takes the mean loss of each file's examples (example.source), NaN where
+     * there is no target; NULL: not wanted. */
+    double *source_loss;
+    int32_t n_sources;
 };
 
 /* C for these records: what step_create needs before evaluate_run. */

@@ -4,33 +4,119 @@
  */
 #include "train/progress.h"
 
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/str.h"
 
-enum { TERMINAL_INTERVAL_MS = 100, PLAIN_INTERVAL_MS = 5000, BAR_WIDTH = 24 };
+enum {
+    TERMINAL_INTERVAL_MS = 100,
+    PLAIN_INTERVAL_MS = 5000,
+    MAX_BAR_WIDTH = 24,
+    MIN_BAR_WIDTH = 6,
+    DEFAULT_WIDTH = 80
+};
 
+/* A terminal that can do no more than print is written to as to a file. */
+static bool is_moving_terminal(FILE *file)
+{
+    const char *kind = getenv("TERM");
+    return file != NULL && isatty(fileno(file)) == 1 &&
+           (kind == NULL || strcmp(kind, "dumb") != 0);
+}
+
+/* On a terminal the line stands there from the start: the first step may take long. */
 void progress_begin(struct progress *progress, FILE *file, const char *label,
                     int64_t total)
 {
-    *progress =
-        (struct progress){.file = file,
-                          .is_terminal = file != NULL && isatty(fileno(file)) == 1,
-                          .label = label,
-                          .total = total,
-                          .started_ns = clock_now_ns()};
+    *progress = (struct progress){.file = file,
+                                  .is_terminal = is_moving_terminal(file),
+                                  .label = label,
+                                  .total = total,
+                                  .started_ns = clock_now_ns()};
+    if (progress->is_terminal) {
+        progress_update(progress, 0, "");
+    }
+}
+
+/* Asked for each time: windows are made wider and narrower. */
+static int terminal_width(FILE *file)
+{
+    struct winsize size;
+    if (ioctl(fileno(file), TIOCGWINSZ, &size) != 0 || size.ws_col == 0) {
+        return DEFAULT_WIDTH;
+    }
+    return size.ws_col;
+}
+
+/* "120/320  TEXT  1m 05s left", as far as each is known. */
+static void print_counts(const struct progress *progress, int64_t done,
+                         const char *text, double seconds_left, struct str *out)
+{
+    str_printf(out, " %lld/%lld", (long long)done, (long long)progress->total);
+    if (text[0] != '\0') {
+        str_printf(out, "  %s", text);
+    }
+    if (seconds_left >= 0.0) {
+        char left[24];
+        str_printf(out, "  %s left", clock_format_duration(left, seconds_left));
+    }
 }
 
 /* Full to the part that is done, rounded down. */
-static void draw_bar(const struct progress *progress, int64_t done)
+static void print_bar(const struct progress *progress, int64_t done, int width,
+                      struct str *out)
 {
-    const int64_t full =
-        progress->total > 0 ? done * BAR_WIDTH / progress->total : BAR_WIDTH;
-    fputs(" [", progress->file);
-    for (int i = 0; i < BAR_WIDTH; i++) {
-        fputc(i < full ? '#' : '.', progress->file);
+    const double share =
+        progress->total > 0 ? (double)done / (double)progress->total : 1.0;
+    const int full = (int)(share * (double)width);
+    str_add(out, " [");
+    for (int i = 0; i < width; i++) {
+        str_add_char(out, i < full ? '#' : '.');
     }
-    fputc(']', progress->file);
+    str_add_char(out, ']');
+}
+
+void progress_print_bar(const struct progress *progress, int64_t done, const char *text,
+                        double seconds_left, int width, struct str *out)
+{
+    struct str counts = {0};
+    print_counts(progress, done, text, seconds_left, &counts);
+    const size_t from = out->length;
+    str_add(out, progress->label);
+    /* Three characters go around a bar. */
+    const int room = width - (int)(strlen(progress->label) + counts.length) - 3;
+    if (room >= MIN_BAR_WIDTH) {
+        print_bar(progress, done, (int)base_min(room, MAX_BAR_WIDTH), out);
+    }
+    const int64_t left = width - (int64_t)(out->length - from);
+    str_add_bytes(out, counts.text,
+                  (size_t)base_max(0, base_min(left, (int64_t)counts.length)));
+    str_deinit(&counts);
+}
+
+/* One write for a line, so that nothing comes between its parts. The last column stays
+ * free: terminals that wrap there would leave the line behind. */
+static void show(struct progress *progress, int64_t done, const char *text,
+                 double seconds_left)
+{
+    struct str line = {0};
+    if (progress->is_terminal) {
+        str_add(&line, "\r\033[K");
+        progress_print_bar(progress, done, text, seconds_left,
+                           terminal_width(progress->file) - 1, &line);
+    } else {
+        str_add(&line, progress->label);
+        print_counts(progress, done, text, seconds_left, &line);
+        str_add_char(&line, '\n');
+    }
+    fwrite(line.text, 1, line.length, progress->file);
+    fflush(progress->file);
+    progress->has_line = progress->is_terminal;
+    str_deinit(&line);
 }
 
 /* The first and the last call always write. */
@@ -43,30 +129,16 @@ void progress_update(struct progress *progress, int64_t done, const char *text)
     const int64_t interval_ms =
         progress->is_terminal ? TERMINAL_INTERVAL_MS : PLAIN_INTERVAL_MS;
     const bool is_last = done >= progress->total;
-    if (!is_last && progress->shown_ns != 0 &&
+    if (!is_last && progress->shown_ns != 0 && done > 0 &&
         now - progress->shown_ns < interval_ms * 1000000) {
         return;
     }
     progress->shown_ns = now;
-    const double seconds = clock_since_ms(progress->started_ns) / 1000.0;
     /* By the mean pace so far. */
+    const double seconds = clock_since_ms(progress->started_ns) / 1000.0;
     const double left =
-        done > 0 ? seconds * (double)(progress->total - done) / (double)done : 0.0;
-    char left_text[24];
-    clock_format_duration(left_text, left);
-    if (progress->is_terminal) {
-        fprintf(progress->file, "\r\033[K%s", progress->label);
-        draw_bar(progress, done);
-    } else {
-        fprintf(progress->file, "%s", progress->label);
-    }
-    fprintf(progress->file, " %lld/%lld  %s  %s left", (long long)done,
-            (long long)progress->total, text, left_text);
-    if (!progress->is_terminal) {
-        fputc('\n', progress->file);
-    }
-    progress->has_line = progress->is_terminal;
-    fflush(progress->file);
+        done > 0 ? seconds * (double)(progress->total - done) / (double)done : -1.0;
+    show(progress, done, text, left);
 }
 
 /* A carriage return and "erase to the end": the line is gone, and the next update draws
@@ -77,14 +149,11 @@ void progress_pause(struct progress *progress)
         fputs("\r\033[K", progress->file);
         fflush(progress->file);
         progress->has_line = false;
+        progress->shown_ns = 0; /* not later than the next update */
     }
 }
 
 void progress_end(struct progress *progress)
 {
-    if (progress->has_line) {
-        fputc('\n', progress->file);
-        fflush(progress->file);
-        progress->has_line = false;
-    }
+    progress_pause(progress);
 }

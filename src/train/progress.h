@@ -3,8 +3,15 @@
  *
  *     struct progress progress;
  *     progress_begin(&progress, stderr, "training", n_steps);
- *     progress_update(&progress, step, "loss 2.31");
+ *     progress_update(&progress, step, "loss 2.31  812 tokens/s");
  *     progress_end(&progress);
+ *
+ * On a terminal, as wide as it is at the moment:
+ *
+ *     training [#########...............] 120/320  loss 2.31  812 tokens/s  1m 05s left
+ *
+ * Elsewhere the same without the bar, at most every five seconds, and at the first and
+ * last update.
  */
 #ifndef TRAIN_PROGRESS_H
 #define TRAIN_PROGRESS_H
@@ -12,6 +19,8 @@
 #include <stdio.h>
 
 #include "base/base.h"
+
+struct str;
 
 struct progress {
     FILE *file;        /* borrowed; NULL: nothing is shown */
@@ -31,6 +40,15 @@ void progress_update(struct progress *progress, int64_t done, const char *text);
 
 /* Clears the moving line, so that other lines can be written. */
 void progress_pause(struct progress *progress);
+
+/* Clears it for good: what is to be kept stands in the log. */
 void progress_end(struct progress *progress);
+
+/*
+ * Appends the moving line to *out, at most `width` characters: the bar becomes shorter
+ * and then goes, before the end of the text is cut. seconds_left below 0: not known.
+ */
+void progress_print_bar(const struct progress *progress, int64_t done, const char *text,
+                        double seconds_left, int width, struct str *out);
 
 #endif

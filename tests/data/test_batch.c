@@ -56,6 +56,7 @@ static void documents_share_a_row(void **state)
     ASSERT_ARRAY(batch->first_key, 0, 0, 0, 3, 3, 5, 5, 8, 0, 0, 0, 8, 8, 8, 8, 8);
     ASSERT_ARRAY(batch->loss_rows, 1, 3, 5, 9, 0);
     ASSERT_ARRAY(batch->targets, 11, 20, 21, 11, 0);
+    ASSERT_ARRAY(batch->target_example, 0, 1, 1, 2, 0);
     const float weight[] = {1, 0.5F, 2, 1, 0};
     assert_memory_equal(batch->weight, weight, sizeof(weight));
     assert_int_equal(batch->n_targets, 4);

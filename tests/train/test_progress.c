@@ -8,9 +8,14 @@
 
 #include <cmocka.h>
 
+#include <pty.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
+#include "base/str.h"
 #include "train/progress.h"
 
 static void a_file_gets_plain_lines(void **state)
@@ -44,8 +49,74 @@ static void a_file_gets_plain_lines(void **state)
     fclose(file);
 }
 
+/* The line fits, whatever the width: first the bar becomes shorter, then it goes, then
+ * the text is cut. */
+static void the_moving_line_fits_its_terminal(void **state)
+{
+    (void)state;
+    const struct progress progress = {.label = "training", .total = 320};
+    static const struct {
+        int width;
+        const char *line;
+    } cases[] = {
+        {100, "training [#########...............] 120/320  loss 2.31  1m 05s left"},
+        {49, "training [##....] 120/320  loss 2.31  1m 05s left"},
+        {48, "training 120/320  loss 2.31  1m 05s left"},
+        {20, "training 120/320  lo"},
+        {3, "training"}, /* the label is the least */
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        struct str line = {0};
+        progress_print_bar(&progress, 120, "loss 2.31", 65.0, cases[i].width, &line);
+        assert_string_equal(line.text, cases[i].line);
+        str_deinit(&line);
+    }
+    struct str start = {0};
+    progress_print_bar(&progress, 0, "", -1.0, 60, &start);
+    assert_string_equal(start.text, "training [........................] 0/320");
+    str_deinit(&start);
+}
+
+/* On a terminal (one that is made here) nothing is left of the line, and others come
+ * between. */
+static void a_terminal_is_left_clean(void **state)
+{
+    (void)state;
+    int master = -1;
+    int slave = -1;
+    const struct winsize size = {.ws_row = 24, .ws_col = 60};
+    setenv("TERM", "xterm", 1);
+    if (openpty(&master, &slave, NULL, NULL, &size) != 0) {
+        skip(); /* a sandbox without terminals */
+    }
+    FILE *file = fdopen(slave, "w");
+    struct progress progress;
+    progress_begin(&progress, file, "training", 4);
+    assert_true(progress.is_terminal && progress.has_line);
+    progress_update(&progress, 2, "loss 2.5");
+    progress_pause(&progress);
+    fputs("a line of the log\n", file);
+    progress_update(&progress, 4, "loss 2.4");
+    progress_end(&progress);
+    fflush(file);
+    char text[2000];
+    const ssize_t n = read(master, text, sizeof(text) - 1);
+    assert_true(n > 0);
+    text[n] = '\0';
+    assert_non_null(strstr(text, "\r\033[Ktraining [........"));
+    assert_non_null(strstr(text, "\r\033[Ka line of the log"));
+    assert_non_null(strstr(text, "] 4/4  loss 2.4  0.0s left\r\033[K"));
+    assert_string_equal(text + n - 4, "\r\033[K");
+    fclose(file);
+    close(master);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_file_gets_plain_lines)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_file_gets_plain_lines),
+        cmocka_unit_test(the_moving_line_fits_its_terminal),
+        cmocka_unit_test(a_terminal_is_left_clean),
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
