@@ -92,6 +92,15 @@ struct buffer *backend_buffer_create(struct engine *engine, const struct type *t
     return engine->dispatch->buffer_create(engine, type, name, err);
 }
 
+/* Kernels read elements by plain loads, hence the alignment. */
+struct buffer *backend_buffer_borrow(struct engine *engine, const struct type *type,
+                                     const char *name, const void *host,
+                                     struct error *err)
+{
+    ASSERT((uintptr_t)host % dtype_bytes(type->dtype) == 0);
+    return engine->dispatch->buffer_borrow(engine, type, name, host, err);
+}
+
 void backend_buffer_destroy(struct buffer *buffer)
 {
     if (buffer != NULL) {
@@ -108,6 +117,7 @@ bool backend_upload(struct buffer *buffer, int local, const void *host,
                     struct error *err)
 {
     ASSERT(0 <= local && local < buffer->engine->n_local_ranks);
+    ASSERT(!buffer->is_borrowed);
     return buffer->engine->dispatch->upload(buffer, local, host, err);
 }
 
@@ -143,6 +153,7 @@ bool backend_execute(struct program *program, struct buffer *const *arguments,
     }
     for (int i = 0; i < graph->n_outputs; i++) {
         check_buffer(program, outputs[i], &graph->outputs[i].value->type);
+        ASSERT(!outputs[i]->is_borrowed);
     }
     return program->engine->dispatch->execute(program, arguments, outputs, err);
 }

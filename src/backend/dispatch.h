@@ -21,6 +21,9 @@ struct dispatch {
     size_t (*plan_bytes)(struct engine *engine, const struct graph *graph);
     struct buffer *(*buffer_create)(struct engine *engine, const struct type *type,
                                     const char *name, struct error *err);
+    struct buffer *(*buffer_borrow)(struct engine *engine, const struct type *type,
+                                    const char *name, const void *host,
+                                    struct error *err);
     void (*buffer_destroy)(struct buffer *buffer);
     bool (*upload)(struct buffer *buffer, int local, const void *host,
                    struct error *err);
@@ -50,6 +53,7 @@ struct program {
 struct buffer {
     struct engine *engine;
     struct type type; /* local: the part that one rank holds */
+    bool is_borrowed; /* memory of the caller, only read */
 };
 
 #endif

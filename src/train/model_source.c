@@ -54,17 +54,63 @@ fail:
 /* In reverse; all of them take NULL. */
 void model_source_close(struct model_source *source)
 {
+    lora_close(source->adapter);
+    params_destroy(source->merged_params);
     tokenizer_destroy(source->tokenizer);
     weights_close(source->weights);
     params_destroy(source->params);
     source->tokenizer = NULL;
     source->weights = NULL;
     source->params = NULL;
+    source->adapter = NULL;
+    source->merged_params = NULL;
+}
+
+/* A weights_read_fn over weights and adapter, each by its rows of the table. */
+static bool read_either(void *context, int param, int64_t first_row, int64_t n_rows,
+                        float *target, struct error *err)
+{
+    const struct model_source *source = context;
+    return param < source->params->n_model
+               ? weights_read(source->weights, param, first_row, n_rows, target, err)
+               : lora_read(source->adapter, param, first_row, n_rows, target, err);
+}
+
+/* The table with the adapter's rows is one of its own: the model that callers see has
+ * no adapters. */
+bool model_source_open_adapter(struct model_source *source, const char *folder,
+                               struct error *err)
+{
+    ASSERT(source->weights != NULL && source->adapter == NULL);
+    struct params *params = params_create(&source->config);
+    source->adapter = lora_open(folder, params, err);
+    if (source->adapter == NULL) {
+        params_destroy(params);
+        return false;
+    }
+    source->merged_params = params;
+    return true;
 }
 
 bool model_source_read(void *context, int param, int64_t first_row, int64_t n_rows,
                        float *target, struct error *err)
 {
+    struct model_source *source = context;
+    if (source->adapter == NULL) {
+        return weights_read(source->weights, param, first_row, n_rows, target, err);
+    }
+    struct lora_merge merge = {
+        .params = source->merged_params, .read = read_either, .context = source};
+    return lora_merged_read(&merge, param, first_row, n_rows, target, err);
+}
+
+const void *model_source_view(void *context, int param, enum dtype *dtype)
+{
     const struct model_source *source = context;
-    return weights_read(source->weights, param, first_row, n_rows, target, err);
+    const bool is_changed =
+        source->adapter != NULL &&
+        params_adapter(source->merged_params, PARAM_LORA_A, param) >= 0;
+    return source->weights == NULL || is_changed
+               ? NULL
+               : weights_view(source->weights, param, dtype);
 }

@@ -464,6 +464,30 @@ static bool check_instruction(const struct settings *settings, struct error *err
     return true;
 }
 
+/* Adapters have a rank of their own, or that of the adapter to go on from. */
+static bool check_lora(const struct settings *settings, struct error *err)
+{
+    if (settings->lora.adapter != NULL && settings->lora.targets.n > 0) {
+        return error_set(err, ERROR_USAGE,
+                         "lora.targets and lora.adapter do not go together: the "
+                         "adapter says which weights it changes");
+    }
+    if (settings->lora.rank == 0 && settings->lora.adapter == NULL &&
+        (settings->lora.targets.n > 0 || settings->lora.dropout > 0.0)) {
+        return error_set(err, ERROR_USAGE,
+                         "lora.%s is given, but lora.rank is 0: give a rank, as 8 or "
+                         "16, to train adapters",
+                         settings->lora.targets.n > 0 ? "targets" : "dropout");
+    }
+    if (settings->lora.rank > 0 && settings->lora.alpha <= 0.0) {
+        return error_set(err, ERROR_USAGE,
+                         "lora.alpha is %g, which takes all effect from the adapters: "
+                         "give a number above 0, as twice lora.rank",
+                         settings->lora.alpha);
+    }
+    return true;
+}
+
 /* In the order in which a user would fill a run file. */
 bool settings_check(const struct settings *settings, struct error *err)
 {
@@ -505,5 +529,5 @@ bool settings_check(const struct settings *settings, struct error *err)
                          "data.eval_share",
                          (long long)settings->eval.every_steps);
     }
-    return true;
+    return check_lora(settings, err);
 }

@@ -25,6 +25,7 @@ struct bound {
 struct pass {
     struct bound bound;
     struct buffer *ids, *position, *first_key, *loss_rows, *targets, *weight, *ple_rows;
+    struct buffer *dropout_seed, *dropout_step; /* NULL: no dropout */
     struct buffer *loss_sum, *token_loss; /* outputs; token_loss of evaluation only */
     int64_t C;                            /* entries of loss_rows */
 };
@@ -32,6 +33,7 @@ struct pass {
 struct named_buffer {
     const char *name; /* owned */
     struct buffer *buffer;
+    bool is_borrowed; /* memory of the source */
 };
 
 struct step {
@@ -66,7 +68,20 @@ static struct buffer *find_buffer(const struct step *step, const char *name)
     return NULL;
 }
 
-/* The state buffer of that name, made if it is not there. */
+/* Where a parameter can be read as it is: frozen, and of this dtype in its source. */
+static const void *view_of(const struct step *step, int param, enum dtype dtype)
+{
+    const struct step_source *source = &step->source;
+    if (source->view == NULL || param < 0 || step->options.shape.is_trainable[param]) {
+        return NULL;
+    }
+    enum dtype found;
+    const void *bytes = source->view(source->context, param, &found);
+    return bytes != NULL && found == dtype ? bytes : NULL;
+}
+
+/* The state buffer of that name, made if it is not there; borrowed for a parameter that
+ * can be read where it is. */
 static struct buffer *state_buffer(struct step *step, const char *name,
                                    const struct type *type, struct error *err)
 {
@@ -74,14 +89,17 @@ static struct buffer *state_buffer(struct step *step, const char *name,
     if (buffer != NULL) {
         return buffer;
     }
-    buffer = backend_buffer_create(step->engine, type, name, err);
+    const int param = params_find(step->options.shape.params, name);
+    const void *bytes = view_of(step, param, type->dtype);
+    buffer = bytes != NULL ? backend_buffer_borrow(step->engine, type, name, bytes, err)
+                           : backend_buffer_create(step->engine, type, name, err);
     if (buffer == NULL) {
         return NULL;
     }
     step->state = mem_reserve_one(step->state, step->n_state, &step->state_capacity,
                                   sizeof(*step->state));
-    step->state[step->n_state++] =
-        (struct named_buffer){.name = mem_strdup(name), .buffer = buffer};
+    step->state[step->n_state++] = (struct named_buffer){
+        .name = mem_strdup(name), .buffer = buffer, .is_borrowed = bytes != NULL};
     return buffer;
 }
 
@@ -164,6 +182,8 @@ static bool create_pass(struct step *step, struct graph *owned_graph,
     pass->targets = prefixed(step, prefix, "targets");
     pass->weight = prefixed(step, prefix, "weight");
     pass->ple_rows = prefixed(step, prefix, "ple_rows");
+    pass->dropout_seed = prefixed(step, prefix, "dropout_seed");
+    pass->dropout_step = prefixed(step, prefix, "dropout_step");
     pass->loss_sum = prefixed(step, prefix, "out:loss_sum");
     pass->token_loss = prefixed(step, prefix, "out:token_loss");
     pass->C = C;
@@ -326,12 +346,16 @@ static bool load_param(struct step *step, int param, struct error *err)
     return done;
 }
 
-/* A parameter without a buffer stays in its file. */
+/* A parameter without a buffer stays in its file, and so does one that is read there. */
 bool step_load(struct step *step, struct error *err)
 {
     for (int i = 0; i < step->options.shape.params->n; i++) {
-        if (step->parameters[i] != NULL &&
-            (!interrupt_check(err) || !load_param(step, i, err))) {
+        const struct buffer *buffer = step->parameters[i];
+        if (buffer == NULL ||
+            view_of(step, i, backend_buffer_type(buffer)->dtype) != NULL) {
+            continue;
+        }
+        if (!interrupt_check(err) || !load_param(step, i, err)) {
             return false;
         }
     }
@@ -426,6 +450,19 @@ static bool upload_batch(struct step *step, const struct pass *pass,
            upload_if(pass->weight, batch->weight, err);
 }
 
+/* What dropout is drawn from: the batch's place in the run counts passes, and goes on
+ * where it was when a run is resumed. */
+static bool upload_dropout(const struct step *step, const struct pass *pass,
+                           const struct batch *batch, struct error *err)
+{
+    const uint64_t seed = step->options.seed;
+    const uint32_t key = (uint32_t)(seed ^ seed >> 32);
+    const uint32_t number =
+        (uint32_t)(batch->position_from + (int64_t)batch->micro * batch->rows);
+    return upload_if(pass->dropout_seed, &key, err) &&
+           upload_if(pass->dropout_step, &number, err);
+}
+
 /* One run of the program over its own arguments and outputs. */
 static bool execute(const struct bound *bound, struct error *err)
 {
@@ -441,6 +478,7 @@ bool step_accumulate(struct step *step, const struct batch *batch, double *loss_
     /* The engine's bool is one byte, 0 or 1. */
     const unsigned char keep = step->has_gradients;
     if (!upload_batch(step, &step->grad, batch, err) ||
+        !upload_dropout(step, &step->grad, batch, err) ||
         !upload_if(step->keep, &keep, err) || !execute(&step->grad.bound, err) ||
         !backend_fetch(step->grad.loss_sum, 0, loss_sum, err)) {
         return false;
@@ -514,7 +552,9 @@ size_t step_state_bytes(const struct step *step)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < step->n_state; i++) {
-        bytes += type_bytes(backend_buffer_type(step->state[i].buffer));
+        if (!step->state[i].is_borrowed) {
+            bytes += type_bytes(backend_buffer_type(step->state[i].buffer));
+        }
     }
     return bytes;
 }

@@ -28,10 +28,10 @@ struct step_options {
     bool trains;        /* false: evaluation only, no gradients and no moments */
     bool evaluates;     /* keep a program for step_evaluate */
     int64_t evaluate_C; /* entries of loss_rows in evaluation; 0: shape.C */
-    /* Parameters and moments that are bf16 are rounded by chance in an update, from
-     * this seed; else to nearest. */
+    /* Parameters and moments that are bf16 are rounded by chance in an update; else to
+     * nearest. */
     bool is_stochastic;
-    uint64_t seed;
+    uint64_t seed; /* of such rounding, and of dropout */
 };
 
 /* Reads rows of a parameter for step_load and, for a frozen per-layer table, for each
@@ -39,6 +39,10 @@ struct step_options {
 struct step_source {
     weights_read_fn read; /* gives rows of any parameter */
     void *context;
+    /* Where a parameter lies in memory as it is, and its dtype; NULL: nowhere, or (for
+     * the function) never. Frozen parameters of that dtype are read there and are not
+     * copied. */
+    const void *(*view)(void *context, int param, enum dtype *dtype);
 };
 
 /* Compiles the programs and makes the state. */
@@ -85,7 +89,8 @@ MUST_USE bool step_read_param(void *step, int param, int64_t first_row, int64_t 
  * the engine's memory cannot be read in place. [elements of the tensor] */
 const float *step_gradient(struct step *step, int param);
 
-/* Bytes of state (parameters, sums, moments) and of working memory on this process. */
+/* Bytes of state (parameters, sums, moments; not what is read in place) and of working
+ * memory on this process. */
 size_t step_state_bytes(const struct step *step);
 size_t step_working_bytes(const struct step *step);
 

@@ -34,6 +34,9 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
     struct graph *graph = graph_create(mesh);
     struct gemma_inputs inputs = gemma_build_inputs(graph, shape->config, shape->B,
                                                     shape->T, shape->has_ple_rows);
+    if (with_gradient && shape->dropout > 0.0) {
+        gemma_build_dropout_inputs(graph, &inputs);
+    }
     const int64_t C[] = {shape->C};
     struct type entries = type_make(DTYPE_I32, 1, C);
     struct value *loss_rows = build_input(graph, "loss_rows", entries);
@@ -41,7 +44,8 @@ static struct graph *build_loss(const struct mesh *mesh, const struct step_shape
     struct value *weight = build_input(graph, "weight", type_make(DTYPE_F32, 1, C));
     const struct gemma_options options = {.compute = shape->compute,
                                           .is_trainable = shape->is_trainable,
-                                          .stored = shape->stored};
+                                          .stored = shape->stored,
+                                          .dropout = shape->dropout};
     struct gemma_forward forward =
         gemma_build_forward(graph, shape->config, shape->params, &inputs, &options);
     /* [B, T, D] as rows [B * T, D]: loss_rows number them. */

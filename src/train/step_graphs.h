@@ -23,10 +23,12 @@ struct step_shape {
     int64_t C;                /* entries of loss_rows */
     enum dtype compute;       /* of activations */
     double z_loss, label_smoothing; /* of the training loss, see build_loss_head */
+    double dropout;                 /* of adapters' inputs in training */
     bool recomputes; /* activations inside a layer again in the backward pass */
 };
 
 /*
+ * With dropout also the inputs "dropout_seed" and "dropout_step" (gemma.h).
  * Outputs: "loss_sum" f64 (of this micro-batch), and "grad.NAME" f32 for each trainable
  * tensor that has a gradient, added to its accumulator unless the bool input "keep" is
  * false. Repeats are expanded, the gradient is in the graph.

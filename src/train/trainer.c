@@ -10,21 +10,10 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
-#include "model/random_init.h"
+#include "train/job_params.h"
 #include "train/trainer_parts.h"
 
 /* ---- start ---- */
-
-/* A weights_read_fn over random_init, for runs that start from nothing. */
-static bool read_random(void *context, int param, int64_t first_row, int64_t n_rows,
-                        float *target, struct error *err)
-{
-    (void)err;
-    const struct job *job = context;
-    random_init_rows(&job->source.config, job->source.params,
-                     (uint64_t)job->settings->seed, param, first_row, n_rows, target);
-    return true;
-}
 
 /* The loader comes last: nothing after its thread has started can fail. */
 static bool start(struct trainer *trainer, struct error *err)
@@ -34,13 +23,7 @@ static bool start(struct trainer *trainer, struct error *err)
         return false;
     }
     const struct step_options options = trainer_job_step(job);
-    const bool is_random = job->settings->init == INIT_RANDOM;
-    /* Gives the rows of a frozen per-layer table too, batch by batch: the job outlives
-     * the step. */
-    const struct step_source source = {
-        .read = is_random ? read_random : model_source_read,
-        .context = is_random ? (void *)job : (void *)&job->source,
-    };
+    const struct step_source source = job_params_source(job);
     trainer->step = step_create(job->engine, &options, &source, err);
     if (trainer->step == NULL || !step_load(trainer->step, err)) {
         return false;

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "train/evaluate.h"
 #include "train/job_data.h"
+#include "train/job_params.h"
 
 /* Rows of a pass beyond this many tokens gain no speed on a processor. */
 enum { MICRO_TOKENS = 2048 };
@@ -19,55 +20,6 @@ enum { MAX_WALKED_ROWS = 1 << 22 };
 
 /* Share of the machine's memory that a run plans for when no limit is set. */
 static const double MEMORY_SHARE = 0.8;
-
-/* ---- which tensors are trained ---- */
-
-/* A tensor is frozen by any pattern that fits it. A frozen per-layer table stays in its
- * file only if there is a file: random weights are made. */
-static bool choose_trained(struct job *job, struct error *err)
-{
-    const struct params *params = job->source.params;
-    const struct string_list *freeze = &job->settings->train.freeze;
-    job->is_trainable = mem_alloc_array((size_t)params->n, sizeof(bool));
-    for (int64_t k = 0; k < freeze->n; k++) {
-        /* A pattern that freezes nothing is probably misspelled. */
-        bool fits = false;
-        for (int i = 0; i < params->n && !fits; i++) {
-            fits = str_matches(freeze->items[k], params->info[i].name);
-        }
-        if (!fits) {
-            log_note("train.freeze: no tensor matches \"%s\"", freeze->items[k]);
-        }
-    }
-    for (int i = 0; i < params->n; i++) {
-        bool is_frozen = !params->info[i].is_trainable_by_default;
-        for (int64_t k = 0; k < freeze->n; k++) {
-            is_frozen =
-                is_frozen || str_matches(freeze->items[k], params->info[i].name);
-        }
-        job->is_trainable[i] = !is_frozen;
-        job->n_trained += is_frozen ? 0 : params->info[i].n_elements;
-    }
-    if (job->n_trained == 0) {
-        return error_set(err, ERROR_USAGE,
-                         "train.freeze: every tensor is frozen, nothing to train");
-    }
-    const int table = params_index(params, PARAM_PLE_TABLE, -1);
-    job->has_ple_rows =
-        table >= 0 && !job->is_trainable[table] && job->settings->init == INIT_WEIGHTS;
-    return true;
-}
-
-/* precision bf16 keeps everything in bf16, the others have f32 (master) weights. */
-static void choose_stored(struct job *job)
-{
-    const int n = job->source.params->n;
-    const bool is_narrow = job->settings->precision == PRECISION_BF16;
-    job->stored = mem_alloc_array((size_t)n, sizeof(*job->stored));
-    for (int i = 0; i < n; i++) {
-        job->stored[i] = is_narrow ? DTYPE_BF16 : DTYPE_F32;
-    }
-}
 
 /* ---- rows, steps, memory ---- */
 
@@ -116,6 +68,7 @@ struct step_options trainer_job_step(const struct job *job)
                   .C = job->train_C,
                   .compute =
                       settings->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16,
+                  .dropout = job->lora.dropout,
                   .recomputes = job->recomputes},
         .trains = true,
         .evaluates = job->has_eval,
@@ -156,22 +109,6 @@ static void measure(struct job *job)
                       : 0;
 }
 
-/* Bytes of parameters, gradient sums and moments. */
-static size_t state_bytes(const struct job *job)
-{
-    size_t bytes = 0;
-    for (int i = 0; i < job->source.params->n; i++) {
-        const struct param_info *info = &job->source.params->info[i];
-        const bool stays_in_file = info->role == PARAM_PLE_TABLE && job->has_ple_rows;
-        const size_t elements = stays_in_file ? 0 : (size_t)info->n_elements;
-        /* Parameter and two moments in one type, and a gradient sum in f32; what is
-         * frozen has the parameter alone. */
-        const size_t own = dtype_bytes(job->stored[i]);
-        bytes += elements * (job->is_trainable[i] ? 3 * own + sizeof(float) : own);
-    }
-    return bytes;
-}
-
 /* Of the gradient program, the largest one; batches and results are small beside it. */
 static size_t plan_bytes(struct job *job)
 {
@@ -180,7 +117,7 @@ static size_t plan_bytes(struct job *job)
     struct graph *graph = step_graphs_grad(&mesh, &options.shape);
     const size_t bytes = backend_plan_bytes(job->engine, graph);
     graph_destroy(graph);
-    return bytes + state_bytes(job);
+    return bytes + job_params_state_bytes(job);
 }
 
 /* A share is left to the system, to the data and to the files that are mapped. */
@@ -249,10 +186,9 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
     const bool needs_tokenizer = settings->data.format != RECORDS_TOKENS;
     if (!model_source_open(&job->source, settings->model, needs_weights,
                            needs_tokenizer, err) ||
-        !choose_trained(job, err) || !job_data_open(job, err)) {
+        !job_params_open(job, err) || !job_data_open(job, err)) {
         return false;
     }
-    choose_stored(job);
     choose_batch(job);
     const struct mesh mesh = mesh_single();
     const struct backend_options engine = {.n_threads = (int)settings->threads,
@@ -267,8 +203,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
 void trainer_job_close(struct job *job)
 {
     backend_destroy(job->engine);
-    mem_free(job->is_trainable);
-    mem_free(job->stored);
+    job_params_close(job);
     job_data_close(job);
     model_source_close(&job->source);
 }

@@ -19,13 +19,15 @@ struct job {
     struct records train, eval; /* token ids of all rows */
     bool has_eval;              /* `eval` has been read */
     struct engine *engine;
-    bool *is_trainable;      /* [params->n] */
-    enum dtype *stored;      /* [params->n] in memory, F32 or BF16 */
-    bool has_ple_rows;       /* the per-layer table is frozen and stays in its file */
-    int32_t batch_rows;      /* of an optimizer step */
-    int32_t micro_rows;      /* of one pass */
-    int32_t train_C, eval_C; /* entries of loss_rows of a pass */
-    bool recomputes;         /* activations inside a layer again in the backward pass */
+    struct lora_options lora; /* of the adapters; rank 0: there are none */
+    struct lora *adapter;     /* that the run goes on from, or NULL */
+    bool *is_trainable;       /* [params->n] */
+    enum dtype *stored;       /* [params->n] in memory, F32 or BF16 */
+    bool has_ple_rows;        /* the per-layer table is frozen and stays in its file */
+    int32_t batch_rows;       /* of an optimizer step */
+    int32_t micro_rows;       /* of one pass */
+    int32_t train_C, eval_C;  /* entries of loss_rows of a pass */
+    bool recomputes; /* activations inside a layer again in the backward pass */
     int64_t n_steps, n_epochs; /* n_epochs 0: only steps count */
     int64_t n_trained;         /* elements */
     size_t plan_bytes;         /* state and working memory that the plan needs */

@@ -2,24 +2,47 @@
  * trainer_report - what a run says to people: its first lines, its epochs, its end.
  */
 #include <math.h>
+#include <stdio.h>
 
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/job_params.h"
 #include "train/trainer_parts.h"
+
+/* How much of the model is learned. */
+static void say_trained(const struct job *job, char *text, size_t size)
+{
+    const long long n = (long long)job->n_trained;
+    if (job_params_has_lora(job)) {
+        /* Adapters are additional: their share is of the model that they change. */
+        const double share = 100.0 * (double)n / (double)job->source.params->n_elements;
+        snprintf(text, size, "%lld of adapters of rank %lld trained (%.2g %%)", n,
+                 (long long)job->lora.rank, share);
+    } else {
+        snprintf(text, size, "%lld of them trained", n);
+    }
+}
 
 /* The lines that a log should begin with: enough to see what ran. */
 void trainer_report_start(const struct trainer *trainer)
 {
     const struct job *job = &trainer->job;
     char planned[24];
+    char mapped[24];
+    char trained[100];
+    say_trained(job, trained, sizeof(trained));
     str_format_bytes(planned, (double)job->plan_bytes);
     log_note("Starting fine-tuning: model=%s, engine=%s, ranks=1", job->settings->model,
              backend_describe(job->engine));
-    log_note("%s, %lld parameters, %lld of them trained; %s planned",
+    log_note("%s, %lld parameters, %s; %s planned",
              model_family_name(job->source.config.family),
-             (long long)job->source.params->n_elements, (long long)job->n_trained,
-             planned);
+             (long long)job->source.params->n_elements, trained, planned);
+    if (job_params_mapped_bytes(job) > 0) {
+        str_format_bytes(mapped, (double)job_params_mapped_bytes(job));
+        log_note("%s of frozen weights are read in place, from the model's file",
+                 mapped);
+    }
     log_note("%lld steps of %d rows of %lld tokens, %d rows a pass%s",
              (long long)job->n_steps, (int)job->batch_rows,
              (long long)job->settings->data.row_tokens, (int)job->micro_rows,

@@ -28,11 +28,11 @@ bool trainer_save_check(const struct trainer *trainer, struct error *err)
 {
     const size_t n_models = trainer_save_keeps_best(trainer) ? 2 : 1;
     return !trainer->job.settings->train.save_model ||
-           file_check_room(trainer->folder.path, n_models * job_params_result_bytes(&trainer->job),
-                           n_models == 2
-                               ? "the tuned and the best model (eval.save_best)"
-                               : "the tuned model (train.save_model)",
-                           err);
+           file_check_room(
+               trainer->folder.path, n_models * job_params_result_bytes(&trainer->job),
+               n_models == 2 ? "the tuned and the best model (eval.save_best)"
+                             : "the tuned model (train.save_model)",
+               err);
 }
 
 const char *trainer_save_name(const struct trainer *trainer)

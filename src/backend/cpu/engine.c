@@ -37,7 +37,8 @@ static const size_t default_loss_head_bytes = (size_t)256 << 20;
 static void buffer_destroy(struct buffer *base)
 {
     struct cpu_buffer *buffer = (struct cpu_buffer *)base;
-    for (int rank = 0; rank < base->engine->n_local_ranks; rank++) {
+    for (int rank = 0; rank < base->engine->n_local_ranks && !base->is_borrowed;
+         rank++) {
         mem_free(buffer->memory[rank]);
     }
     mem_free(buffer->memory);
@@ -64,6 +65,27 @@ static struct buffer *buffer_create(struct engine *engine, const struct type *ty
         }
         /* Touches every page now: a run that will not fit ends here, not in a step. */
         memset(buffer->memory[rank], 0, bytes);
+    }
+    return &buffer->base;
+}
+
+/* Every rank reads the caller's memory; nothing in the engine writes to a parameter
+ * that is no donor. */
+static struct buffer *buffer_borrow(struct engine *engine, const struct type *type,
+                                    const char *name, const void *host,
+                                    struct error *err)
+{
+    (void)name;
+    (void)err;
+    struct cpu_buffer *buffer = mem_alloc(sizeof(*buffer));
+    buffer->base.engine = engine;
+    buffer->base.type = *type;
+    buffer->base.is_borrowed = true;
+    buffer->bytes = type_bytes(type);
+    buffer->memory =
+        mem_alloc_array((size_t)engine->n_local_ranks, sizeof(*buffer->memory));
+    for (int rank = 0; rank < engine->n_local_ranks; rank++) {
+        buffer->memory[rank] = (void *)(uintptr_t)host;
     }
     return &buffer->base;
 }
@@ -273,6 +295,7 @@ static const struct dispatch cpu_dispatch = {
     .program_bytes = program_bytes,
     .plan_bytes = program_plan_bytes,
     .buffer_create = buffer_create,
+    .buffer_borrow = buffer_borrow,
     .buffer_destroy = buffer_destroy,
     .upload = buffer_upload,
     .fetch = buffer_fetch,
