@@ -46,8 +46,8 @@ static void pack_all(const struct records *records, bool is_packed)
     struct loader_options options = {
         .pack = pack, .step_rows = 3, .rows = 2, .n_ranks = 1};
     const struct loader_summary summary = loader_measure(records, &options, 1, 0);
-    ASSERT(summary.n_real_tokens == records->n_tokens);
-    ASSERT(summary.n_targets == records->n_targets);
+    ASSERT(summary.n_real_tokens == records->counts.n_tokens);
+    ASSERT(summary.n_targets == records->counts.n_targets);
     ASSERT(summary.target_capacity % 64 == 0);
     struct batch *batch = batch_create(1, ROW_TOKENS, ROW_TOKENS);
     for (size_t i = 0; i < records->n; i++) {

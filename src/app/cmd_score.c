@@ -48,7 +48,7 @@ struct score {
     struct engine *engine;
     struct step *step;      /* on the engine, evaluation only */
     bool *is_trainable;     /* [params->n], all false */
-    struct row_score *rows; /* [records.n_rows], dropped rows too */
+    struct row_score *rows; /* [records.counts.n_rows], dropped rows too */
     int32_t T, C;           /* tokens and targets of a batch, which is one row */
 };
 
@@ -195,7 +195,7 @@ static json_t *number_or_null(double value)
 static void print_json(const struct score *score, const struct evaluate_result *result)
 {
     json_t *rows = json_array();
-    for (int64_t i = 0; i < score->records.n_rows; i++) {
+    for (int64_t i = 0; i < score->records.counts.n_rows; i++) {
         const struct row_score *row = &score->rows[i];
         json_t *object = json_object();
         json_object_set_new(object, "loss",
@@ -220,8 +220,8 @@ static void print_json(const struct score *score, const struct evaluate_result *
  * line is the mean over all targets, by weight; perplexity is its exp. */
 static void print_text(const struct score *score, const struct evaluate_result *result)
 {
-    const bool has_rows = score->records.n_rows > 1;
-    for (int64_t i = 0; i < score->records.n_rows; i++) {
+    const bool has_rows = score->records.counts.n_rows > 1;
+    for (int64_t i = 0; i < score->records.counts.n_rows; i++) {
         const struct row_score *row = &score->rows[i];
         if (has_rows && row->n_targets == 0) {
             printf("row %lld: no targets\n", (long long)i + 1);
@@ -248,7 +248,7 @@ static bool run(struct score *score, const char *model, struct error *err)
         !read_input(score, err) || !create_step(score, err)) {
         return false;
     }
-    score->rows = mem_alloc_array((size_t)score->records.n_rows, sizeof(*score->rows));
+    score->rows = mem_alloc_array((size_t)score->records.counts.n_rows, sizeof(*score->rows));
     const struct evaluate_options options = {.B = 1,
                                              .T = score->T,
                                              .C = score->C,
@@ -272,7 +272,7 @@ static bool run(struct score *score, const char *model, struct error *err)
  * Each part takes its zeroed state. */
 static void close_score(struct score *score)
 {
-    for (int64_t i = 0; score->rows != NULL && i < score->records.n_rows; i++) {
+    for (int64_t i = 0; score->rows != NULL && i < score->records.counts.n_rows; i++) {
         json_decref(score->rows[i].token_loss);
     }
     mem_free(score->rows);

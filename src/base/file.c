@@ -62,8 +62,24 @@ static int open_to_read(const char *path, size_t *length, struct error *err)
     return fd;
 }
 
-/* The descriptor is not needed once the file is mapped. mmap refuses a length of 0, so
- * an empty file has no mapping. */
+/* mmap refuses a length of 0, so an empty file has no mapping. */
+bool file_map_descriptor(struct file_map *map, int fd, size_t length, const char *where,
+                         struct error *err)
+{
+    *map = (struct file_map){0};
+    void *bytes = NULL;
+    if (length > 0) {
+        bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
+    }
+    if (bytes == MAP_FAILED) {
+        return error_set_errno(err, errno, "%s: cannot be mapped", where);
+    }
+    map->bytes = bytes;
+    map->length = length;
+    return true;
+}
+
+/* The descriptor is not needed once the file is mapped. */
 bool file_map_open(struct file_map *map, const char *path, struct error *err)
 {
     *map = (struct file_map){0};
@@ -72,18 +88,9 @@ bool file_map_open(struct file_map *map, const char *path, struct error *err)
     if (fd < 0) {
         return false;
     }
-    void *bytes = NULL;
-    if (length > 0) {
-        bytes = mmap(NULL, length, PROT_READ, MAP_PRIVATE, fd, 0);
-    }
-    const int number = errno;
+    const bool is_done = file_map_descriptor(map, fd, length, path, err);
     close(fd);
-    if (bytes == MAP_FAILED) {
-        return error_set_errno(err, number, "%s: cannot be mapped", path);
-    }
-    map->bytes = bytes;
-    map->length = length;
-    return true;
+    return is_done;
 }
 
 /* munmap and madvise take a plain pointer, though nothing is written through it. */
@@ -173,6 +180,52 @@ fail:
     mem_free(bytes);
     close(fd);
     return NULL;
+}
+
+struct file_reader {
+    int fd;
+    size_t bytes; /* of the file, when it was opened */
+    char *path;   /* for messages */
+};
+
+struct file_reader *file_reader_open(const char *path, struct error *err)
+{
+    size_t bytes;
+    const int fd = open_to_read(path, &bytes, err);
+    if (fd < 0) {
+        return NULL;
+    }
+    /* Only advice: the system reads further ahead. */
+    (void)posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    struct file_reader *reader = mem_alloc(sizeof(*reader));
+    *reader = (struct file_reader){.fd = fd, .bytes = bytes, .path = mem_strdup(path)};
+    return reader;
+}
+
+bool file_reader_read(struct file_reader *reader, void *bytes, size_t length, size_t *n,
+                      struct error *err)
+{
+    const ssize_t got = read_fully(reader->fd, bytes, length);
+    if (got < 0) {
+        return error_set_errno(err, errno, "%s: cannot be read", reader->path);
+    }
+    *n = (size_t)got;
+    return true;
+}
+
+size_t file_reader_bytes(const struct file_reader *reader)
+{
+    return reader->bytes;
+}
+
+void file_reader_close(struct file_reader *reader)
+{
+    if (reader == NULL) {
+        return;
+    }
+    close(reader->fd);
+    mem_free(reader->path);
+    mem_free(reader);
 }
 
 /* Disks that are full show up here, with the final path in the message: nobody knows

@@ -17,6 +17,10 @@ struct file_map {
 };
 
 MUST_USE bool file_map_open(struct file_map *map, const char *path, struct error *err);
+
+/* The same for an open file, which stays the caller's; `where` is for messages. */
+MUST_USE bool file_map_descriptor(struct file_map *map, int fd, size_t length,
+                                  const char *where, struct error *err);
 void file_map_close(struct file_map *map); /* takes a zeroed one */
 
 /* Tells the system that bytes [offset, offset + length) are not needed again soon. */
@@ -26,6 +30,18 @@ void file_map_drop(const struct file_map *map, size_t offset, size_t length);
  * more than max_bytes. */
 MUST_USE char *file_read(const char *path, size_t max_bytes, size_t *length,
                          struct error *err);
+
+/*
+ * A file read from its start to its end in pieces. file_reader_read gives `length`
+ * bytes, and fewer (*n) only where the file ends. file_reader_bytes is its size when it
+ * was opened.
+ */
+struct file_reader;
+MUST_USE struct file_reader *file_reader_open(const char *path, struct error *err);
+MUST_USE bool file_reader_read(struct file_reader *reader, void *bytes, size_t length,
+                               size_t *n, struct error *err);
+size_t file_reader_bytes(const struct file_reader *reader);
+void file_reader_close(struct file_reader *reader); /* takes NULL */
 
 /* Writes to a temporary name beside `path`, syncs, renames: whole or not at all. */
 MUST_USE bool file_write_atomic(const char *path, const void *bytes, size_t length,

@@ -89,16 +89,16 @@ float random_normal(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t ind
 
 /* Fisher and Yates. A word times n, upper half, is uniform to 1 part in 2^32 / n. */
 void random_permutation(uint64_t seed, uint32_t purpose, uint64_t step, int64_t n,
-                        int64_t *order)
+                        int32_t *order)
 {
-    ASSERT(0 <= n && n <= UINT32_MAX);
+    ASSERT(0 <= n && n <= INT32_MAX);
     for (int64_t i = 0; i < n; i++) {
-        order[i] = i;
+        order[i] = (int32_t)i;
     }
     for (int64_t i = n - 1; i > 0; i--) {
         const uint64_t word = random_bits(seed, purpose, step, (uint64_t)i);
         const int64_t other = (int64_t)(word * (uint64_t)(i + 1) >> 32);
-        const int64_t kept = order[i];
+        const int32_t kept = order[i];
         order[i] = order[other];
         order[other] = kept;
     }

@@ -22,6 +22,8 @@ enum random_purpose {
     RANDOM_ROUNDING = 4, /* stochastic rounding */
     RANDOM_SAMPLE = 5,   /* generation */
     RANDOM_TEST = 6,
+    RANDOM_MIXTURE = 7,  /* which part of a file an epoch takes */
+    RANDOM_HOLD_OUT = 8, /* which rows are held out */
 };
 
 /* The bare generator: four words from a counter and a key. */
@@ -41,8 +43,8 @@ float random_uniform(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t in
 float random_normal(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index);
 
 /* A permutation of 0 .. n-1 into order[]; a function of seed, purpose and step.
- * n < 2^32. */
+ * n < 2^31. */
 void random_permutation(uint64_t seed, uint32_t purpose, uint64_t step, int64_t n,
-                        int64_t *order);
+                        int32_t *order);
 
 #endif

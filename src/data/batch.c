@@ -27,11 +27,9 @@ struct batch *batch_create(int32_t rows, int32_t row_tokens, int32_t target_capa
     batch->targets = mem_alloc_array(targets, sizeof(int32_t));
     batch->weight = mem_alloc_array(targets, sizeof(float));
     batch->target_example = mem_alloc_array(targets, sizeof(int32_t));
-    batch->target_source = mem_alloc_array(targets, sizeof(int32_t));
     batch->row_used = mem_alloc_array((size_t)rows, sizeof(int32_t));
     /* An example has at least one token, so there are no more of them than slots. */
     batch->source_rows = mem_alloc_array(slots, sizeof(int64_t));
-    batch->sources = mem_alloc_array(slots, sizeof(int32_t));
     batch->sources = mem_alloc_array(slots, sizeof(int32_t));
     batch_clear(batch, 0);
     return batch;
@@ -49,10 +47,8 @@ void batch_destroy(struct batch *batch)
     mem_free(batch->targets);
     mem_free(batch->weight);
     mem_free(batch->target_example);
-    mem_free(batch->target_source);
     mem_free(batch->row_used);
     mem_free(batch->source_rows);
-    mem_free(batch->sources);
     mem_free(batch->sources);
     mem_free(batch);
 }
@@ -71,7 +67,6 @@ void batch_clear(struct batch *batch, int32_t pad_id)
     memset(batch->loss_rows, 0, targets * sizeof(int32_t));
     memset(batch->targets, 0, targets * sizeof(int32_t));
     memset(batch->weight, 0, targets * sizeof(float));
-    memset(batch->target_source, 0, targets * sizeof(int32_t));
     memset(batch->target_example, 0, targets * sizeof(int32_t));
     memset(batch->row_used, 0, (size_t)batch->rows * sizeof(int32_t));
     batch->n_targets = 0;
@@ -82,14 +77,12 @@ void batch_clear(struct batch *batch, int32_t pad_id)
 
 /* Token at slot `at` of the batch is a target, so the slot before it carries loss. That
  * slot is in the same row, because the first token of a document never comes here. */
-static void add_target(struct batch *batch, int32_t at, int32_t id, float weight,
-                       int32_t source)
+static void add_target(struct batch *batch, int32_t at, int32_t id, float weight)
 {
     ASSERT(batch->n_targets < batch->target_capacity);
     batch->loss_rows[batch->n_targets] = at - 1;
     batch->targets[batch->n_targets] = id;
     batch->weight[batch->n_targets] = weight;
-    batch->target_source[batch->n_targets] = source;
     batch->target_example[batch->n_targets] = batch->n_examples;
     batch->n_targets++;
     batch->weight_sum += (double)weight;
@@ -118,8 +111,7 @@ void batch_add(struct batch *batch, int32_t row, const struct example *example)
         batch->position[at] = i - document_from;
         batch->first_key[at] = from + document_from;
         if (example->loss_weight[i] > 0 && i > document_from) {
-            add_target(batch, at, example->ids[i], example->loss_weight[i],
-                       example->source);
+            add_target(batch, at, example->ids[i], example->loss_weight[i]);
         }
     }
     batch->row_used[row] += example->n;

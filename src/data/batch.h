@@ -26,7 +26,6 @@ struct batch {
     int32_t *targets;        /* [C] the id of that next token */
     float *weight;           /* [C] its weight; 0 in entries that are not used */
     int32_t *target_example; /* [C] the example that it is of, below n_examples */
-    int32_t *target_source;  /* [C] file of the target: index into records.sources */
     int32_t *row_used;       /* [B] tokens in the row */
 
     int32_t n_targets;     /* entries used, the first ones */
@@ -34,7 +33,6 @@ struct batch {
     int64_t n_real_tokens; /* tokens that are no padding */
 
     int64_t *source_rows; /* [n_examples] where the examples came from, for messages */
-    int32_t *sources;     /* [n_examples] and the files, as in target_source */
     int32_t *sources;     /* [n_examples] and from which file (example.source) */
     int32_t n_examples;
 

@@ -13,24 +13,29 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "data/mixture.h"
 #include "data/records.h"
 
 enum {
-    N_BATCHES = 3,     /* one with the trainer, two ready or being filled */
-    CAPACITY_STEP = 64 /* target capacities are multiples of this */
+    N_BATCHES = 3,      /* one with the trainer, two ready or being filled */
+    CAPACITY_STEP = 64, /* target capacities are multiples of this */
+
+    /* Examples that are read before their pages are given back. A page that is touched
+     * may bring 15 more along, so they stand for 64 MiB at most. */
+    EXAMPLES_PER_DROP = 1024,
 };
 
 /* Where a walk over the epochs stands. */
 struct walk {
     const struct records *records;
     const struct loader_options *options;
-    int32_t *lengths; /* [records->n] */
     struct pack_plan *plan;
     int64_t epoch;
     int64_t rows_before;  /* rows of the epochs before this one */
     int64_t steps_before; /* steps of them */
     int64_t step_from;    /* row of the epoch where the step begins */
     int32_t micro;        /* batch of the step */
+    int64_t n_read;       /* examples since pages were given back */
 };
 
 struct loader {
@@ -52,29 +57,33 @@ struct loader {
 
 /* --- walking ---------------------------------------------------------------------- */
 
-/* At the start of epoch 0. Lengths are copied out of the examples, as the plans of all
- * epochs read nothing else. */
+/* The plan of the epoch, over the examples that it takes. */
+static void make_plan(struct walk *walk)
+{
+    const struct records *records = walk->records;
+    const struct pack_options *pack = &walk->options->pack;
+    int64_t n = (int64_t)records->n;
+    int32_t *taken = mixture_take(records, pack->seed, walk->epoch, &n);
+    walk->plan = pack_plan_create(records->lengths, taken, n, pack, walk->epoch);
+    mem_free(taken);
+}
+
+/* At the start of epoch 0. */
 static void walk_open(struct walk *walk, const struct records *records,
                       const struct loader_options *options)
 {
     *walk = (struct walk){.records = records, .options = options};
-    walk->lengths = mem_alloc_array(records->n + 1, sizeof(*walk->lengths));
-    for (size_t i = 0; i < records->n; i++) {
-        walk->lengths[i] = records_example(records, i).n;
-    }
-    walk->plan =
-        pack_plan_create(walk->lengths, (int64_t)records->n, &options->pack, 0);
+    make_plan(walk);
 }
 
 static void walk_close(struct walk *walk)
 {
     pack_plan_destroy(walk->plan);
-    mem_free(walk->lengths);
     *walk = (struct walk){0};
 }
 
 /* The plan of the next epoch takes the place of this one. Only one plan is kept: it is
- * a pure function of lengths, seed and epoch and can be made again. */
+ * a pure function of data, seed and epoch and can be made again. */
 static void next_epoch(struct walk *walk)
 {
     walk->rows_before += walk->plan->n_rows;
@@ -83,8 +92,7 @@ static void next_epoch(struct walk *walk)
     walk->step_from = 0;
     walk->micro = 0;
     pack_plan_destroy(walk->plan);
-    walk->plan = pack_plan_create(walk->lengths, (int64_t)walk->records->n,
-                                  &walk->options->pack, walk->epoch);
+    make_plan(walk);
 }
 
 /* Rows of the current step, without the missing ones. At least 1, since next_step
@@ -128,7 +136,7 @@ static int64_t targets_of_row(const struct walk *walk, int64_t row)
     int64_t n = 0;
     for (int64_t i = walk->plan->row_from[row]; i < walk->plan->row_from[row + 1];
          i++) {
-        n += records_example(walk->records, (size_t)walk->plan->examples[i]).n_targets;
+        n += walk->records->target_counts[walk->plan->examples[i]];
     }
     return n;
 }
@@ -148,7 +156,7 @@ static void measure_step(const struct walk *walk, struct loader_summary *summary
             (int32_t)base_max(summary->target_capacity, in_batch);
         for (int64_t k = walk->plan->row_from[row]; k < walk->plan->row_from[row + 1];
              k++) {
-            summary->n_real_tokens += walk->lengths[walk->plan->examples[k]];
+            summary->n_real_tokens += walk->records->lengths[walk->plan->examples[k]];
         }
     }
     summary->n_rows += rows_of_step(walk);
@@ -184,7 +192,7 @@ struct loader_summary loader_measure(const struct records *records,
 /* The current batch of the walk, for this rank. first = (micro * n_ranks + rank) *
  * rows, the first row of this batch within the step; rows beyond the end of the step
  * stay padding. */
-static void fill(const struct walk *walk, struct batch *batch)
+static void fill(struct walk *walk, struct batch *batch)
 {
     const struct loader_options *options = walk->options;
     const int64_t here = rows_of_step(walk);
@@ -199,6 +207,11 @@ static void fill(const struct walk *walk, struct batch *batch)
                 records_example(walk->records, (size_t)walk->plan->examples[i]);
             batch_add(batch, b, &example);
         }
+    }
+    walk->n_read += batch->n_examples;
+    if (walk->n_read >= EXAMPLES_PER_DROP) {
+        records_drop(walk->records);
+        walk->n_read = 0;
     }
     batch->position_from = walk->rows_before + walk->step_from;
     batch->position_to = batch->position_from + here;
@@ -318,7 +331,8 @@ struct loader *loader_create(const struct records *records,
         error_set(err, ERROR_DATA,
                   "no example has a token that carries loss (%lld rows read, %lld "
                   "dropped)",
-                  (long long)records->n_rows, (long long)records->n_dropped);
+                  (long long)records->counts.n_rows,
+                  (long long)records->counts.n_dropped);
         return NULL;
     }
     struct loader *loader = mem_alloc(sizeof(*loader));

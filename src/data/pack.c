@@ -106,9 +106,9 @@ static int by_length(const void *a, const void *b)
 /* Rows for the n examples of one window; row_of[i] counts from first_row. Returns how
  * many rows there are now. Longest first leaves the short ones to fill the gaps; rows
  * left over at the end of a window are not filled by the next one. */
-static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
+static int64_t best_fit(const int32_t *lengths, const int32_t *order, int64_t n,
                         int32_t row_tokens, struct room *room, struct sized *sized,
-                        int64_t first_row, int64_t *row_of)
+                        int64_t first_row, int32_t *row_of)
 {
     for (int64_t i = 0; i < n; i++) {
         sized[i] = (struct sized){.length = lengths[order[i]], .place = (int32_t)i};
@@ -123,15 +123,15 @@ static int64_t best_fit(const int32_t *lengths, const int64_t *order, int64_t n,
             row = n_rows++;
         }
         room_put(room, row, free_tokens - sized[i].length);
-        row_of[sized[i].place] = first_row + row;
+        row_of[sized[i].place] = (int32_t)first_row + row;
     }
     return first_row + n_rows;
 }
 
 /* Windows bound the memory and the time, and keep the order of the epoch random. One
  * room and one array serve all windows. */
-static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, int64_t n,
-                                int32_t row_tokens, int64_t *row_of)
+static int64_t best_fit_windows(const int32_t *lengths, const int32_t *order, int64_t n,
+                                int32_t row_tokens, int32_t *row_of)
 {
     struct room room;
     room_init(&room, row_tokens, PACK_WINDOW);
@@ -148,8 +148,8 @@ static int64_t best_fit_windows(const int32_t *lengths, const int64_t *order, in
 
 /* A row is closed as soon as an example does not fit: the order of the file stays.
  * free_tokens starts at 0, so the first example opens the first row. */
-static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
-                        int32_t row_tokens, int64_t *row_of)
+static int64_t next_fit(const int32_t *lengths, const int32_t *order, int64_t n,
+                        int32_t row_tokens, int32_t *row_of)
 {
     int64_t row = -1;
     int32_t free_tokens = 0;
@@ -160,7 +160,7 @@ static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
             free_tokens = row_tokens;
         }
         free_tokens -= length;
-        row_of[i] = row;
+        row_of[i] = (int32_t)row;
     }
     return row + 1;
 }
@@ -168,9 +168,9 @@ static int64_t next_fit(const int32_t *lengths, const int64_t *order, int64_t n,
 /* Renames the rows by a seeded permutation: packing put the longest examples of a
  * window first, and training should not see them in that order. */
 static void shuffle_rows(int64_t n, int64_t n_rows, uint64_t seed, uint64_t step,
-                         int64_t *row_of)
+                         int32_t *row_of)
 {
-    int64_t *new_row = mem_alloc_array((size_t)n_rows + 1, sizeof(*new_row));
+    int32_t *new_row = mem_alloc_array((size_t)n_rows + 1, sizeof(*new_row));
     random_permutation(seed, RANDOM_SHUFFLE, step, n_rows, new_row);
     for (int64_t i = 0; i < n; i++) {
         row_of[i] = new_row[row_of[i]];
@@ -181,7 +181,7 @@ static void shuffle_rows(int64_t n, int64_t n_rows, uint64_t seed, uint64_t step
 /* Fills the plan from order[i], the example, and row_of[i], its row. A counting sort by
  * row: row_from[r + 1] first counts the examples of row r, then the sums make it the
  * place where row r ends. Stable, so examples keep their order within a row. */
-static void lay_out(struct pack_plan *plan, const int64_t *order, const int64_t *row_of)
+static void lay_out(struct pack_plan *plan, const int32_t *order, const int32_t *row_of)
 {
     plan->row_from = mem_alloc_array((size_t)plan->n_rows + 1, sizeof(*plan->row_from));
     plan->examples =
@@ -200,25 +200,36 @@ static void lay_out(struct pack_plan *plan, const int64_t *order, const int64_t 
     mem_free(at);
 }
 
+/* The examples in the order in which they are packed. */
+static int32_t *order_examples(const int32_t *taken, int64_t n,
+                               const struct pack_options *options, uint64_t step)
+{
+    int32_t *order = mem_alloc_array((size_t)n + 1, sizeof(*order));
+    if (options->is_shuffled) {
+        random_permutation(options->seed, RANDOM_SHUFFLE, step, n, order);
+    }
+    for (int64_t i = 0; i < n; i++) {
+        const int32_t place = options->is_shuffled ? order[i] : (int32_t)i;
+        order[i] = taken == NULL ? place : taken[place];
+    }
+    return order;
+}
+
 /* Nothing but the arguments enters, which is what lets every rank make the plan for
  * itself and a resumed run make it again. */
-struct pack_plan *pack_plan_create(const int32_t *lengths, int64_t n,
-                                   const struct pack_options *options, int64_t epoch)
+struct pack_plan *pack_plan_create(const int32_t *lengths, const int32_t *taken,
+                                   int64_t n, const struct pack_options *options,
+                                   int64_t epoch)
 {
     /* Two streams of random numbers per epoch: the examples, then the rows. */
     const uint64_t step = 2 * (uint64_t)epoch;
-    for (int64_t i = 0; i < n; i++) {
-        ASSERT(lengths[i] > 0 && lengths[i] <= options->row_tokens);
-    }
+    ASSERT(n <= INT32_MAX);
     struct pack_plan *plan = mem_alloc(sizeof(*plan));
-    int64_t *order = mem_alloc_array((size_t)n + 1, sizeof(*order));
-    int64_t *row_of = mem_alloc_array((size_t)n + 1, sizeof(*row_of));
+    int32_t *order = order_examples(taken, n, options, step);
+    int32_t *row_of = mem_alloc_array((size_t)n + 1, sizeof(*row_of));
     for (int64_t i = 0; i < n; i++) {
-        order[i] = i;
-        row_of[i] = i;
-    }
-    if (options->is_shuffled) {
-        random_permutation(options->seed, RANDOM_SHUFFLE, step, n, order);
+        ASSERT(lengths[order[i]] > 0 && lengths[order[i]] <= options->row_tokens);
+        row_of[i] = (int32_t)i;
     }
     plan->n_examples = n;
     plan->n_rows = n;

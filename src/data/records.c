@@ -1,19 +1,19 @@
 /*
- * records - lines to rows to examples.
+ * records - files to examples: in memory, or through the cache of tokenised rows.
  */
 #include "data/records.h"
 
+#include <stdlib.h>
 #include <string.h>
 
-#include "base/arena.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/log.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "data/row.h"
-#include "data/template.h"
-#include "text/tokenizer.h"
+#include "data/example_store.h"
+#include "data/ingest.h"
+#include "data/line_window.h"
+#include "data/row_cache.h"
 
 static const char *const format_names[] = {
     [RECORDS_CHAT] = "chat",
@@ -40,378 +40,396 @@ const char *records_format_name(enum records_format format)
     return format_names[format];
 }
 
-/* The arrays of all examples go with the arena. */
+/* --- sets of examples ------------------------------------------------------------- */
+
 void records_deinit(struct records *records)
 {
-    arena_destroy(records->arena);
-    mem_free(records->examples);
+    example_store_release(records->store);
     for (int32_t i = 0; i < records->n_sources; i++) {
         mem_free(records->sources[i].name);
     }
     mem_free(records->sources);
+    mem_free(records->chosen);
+    mem_free(records->chosen_lengths);
+    mem_free(records->chosen_target_counts);
     *records = (struct records){0};
 }
 
 struct example records_example(const struct records *records, size_t i)
 {
     ASSERT(i < records->n);
-    return records->examples[i];
+    const size_t place = records->chosen == NULL ? i : (size_t)records->chosen[i];
+    return example_store_get(records->store, place);
 }
 
-/* One reading of one file. */
-struct reading {
-    struct records *records;
-    const struct records_options *options;
-    const struct tokenizer *tokenizer;
-    struct template *form;     /* the prompt, for rows of text */
-    const char *response;      /* field of the response, NULL = none */
-    const char *const *extras; /* [n_extras] further fields that are used */
-    size_t n_extras;
-    struct template_value *values; /* [n fields of form], borrowed from the JSON row */
-    struct row row;                /* the current row, its memory reused */
-    struct str text;               /* prompt and response of the current row */
-};
-
-/* --- fields ----------------------------------------------------------------------- */
-
-/* A text field that must be there; null counts as empty. A number is refused rather
- * than printed: there are many ways to print one, and each gives other tokens. */
-static bool text_field(const json_t *object, const char *key,
-                       struct template_value *value, struct error *err)
+void records_drop(const struct records *records)
 {
-    const json_t *field = json_object_get(object, key);
-    *value = (struct template_value){.text = "", .length = 0};
-    if (field == NULL) {
-        return error_set(err, ERROR_DATA, "the row has no field \"%s\"", key);
+    if (records->store != NULL) {
+        example_store_drop(records->store);
     }
-    if (json_is_string(field)) {
-        value->text = json_string_value(field);
-        value->length = json_string_length(field);
-        return true;
-    }
-    return json_is_null(field)
-               ? true
-               : error_set(err, ERROR_DATA, "field \"%s\" is not a text", key);
 }
 
-/* Whether the key is one of list[n]. */
-static bool is_listed(const char *key, const char *const *list, size_t n)
+static void *copy_of(const void *items, size_t n, size_t element_bytes)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (strcmp(key, list[i]) == 0) {
-            return true;
-        }
+    void *copy = mem_alloc_array(n + 1, element_bytes);
+    if (n > 0) {
+        memcpy(copy, items, n * element_bytes);
     }
-    return false;
+    return copy;
 }
 
-/* Whether the format uses this field. */
-static bool is_used(const struct reading *reading, const char *key)
+struct records records_share(const struct records *records)
 {
-    for (size_t i = 0; reading->form != NULL && i < template_n_fields(reading->form);
-         i++) {
-        if (strcmp(key, template_field(reading->form, i)) == 0) {
-            return true;
-        }
+    const size_t n = records->n;
+    struct records other = *records;
+    if (records->store != NULL) {
+        example_store_share(records->store);
     }
-    return (reading->response != NULL && strcmp(key, reading->response) == 0) ||
-           is_listed(key, reading->extras, reading->n_extras);
+    other.sources = copy_of(records->sources, (size_t)records->n_sources,
+                            sizeof(*records->sources));
+    other.sources_capacity = (size_t)records->n_sources + 1;
+    for (int32_t i = 0; i < other.n_sources; i++) {
+        other.sources[i].name = mem_strdup(records->sources[i].name);
+    }
+    if (records->chosen != NULL) {
+        other.chosen = copy_of(records->chosen, n, sizeof(int32_t));
+        other.chosen_lengths = copy_of(records->chosen_lengths, n, sizeof(int32_t));
+        other.chosen_target_counts =
+            copy_of(records->chosen_target_counts, n, sizeof(int32_t));
+        other.lengths = other.chosen_lengths;
+        other.target_counts = other.chosen_target_counts;
+    }
+    return other;
 }
 
-/* Every field is used or left out on purpose (D4). A misspelled name would otherwise
- * train on rows without that part. */
-static bool check_fields(const struct reading *reading, json_t *object,
-                         struct error *err)
+/* Enters what is kept of one source, whose examples are first .. first + n - 1. */
+static void choose_of_source(struct records *records, struct records_source *source,
+                             const bool *chosen, bool wanted, size_t *n_kept)
 {
-    const char *key;
-    json_t *value;
-    json_object_foreach(object, key, value)
-    {
-        if (!is_used(reading, key) &&
-            !is_listed(key, reading->options->ignore, reading->options->n_ignore)) {
-            return error_set(err, ERROR_DATA,
-                             "field \"%s\" is neither used nor ignored: %s or name it "
-                             "in data.ignore",
-                             key,
-                             reading->options->format == RECORDS_INSTRUCTION
-                                 ? "use it in data.template"
-                                 : "leave it out");
-        }
-    }
-    return true;
-}
-
-/* --- rows ------------------------------------------------------------------------- */
-
-/* Prompt, then response, into reading->text; then tokens. border = length of the
- * prompt. Loss falls on the response, or on all where there is none (format text). */
-static bool text_row(struct reading *reading, const json_t *object, struct error *err)
-{
-    const struct records_options *options = reading->options;
-    struct template_value response = {.text = "", .length = 0};
-    for (size_t i = 0; i < template_n_fields(reading->form); i++) {
-        if (!text_field(object, template_field(reading->form, i), &reading->values[i],
-                        err)) {
-            return false;
-        }
-    }
-    if (reading->response != NULL &&
-        !text_field(object, reading->response, &response, err)) {
-        return false;
-    }
-    str_clear(&reading->text);
-    template_render(reading->form, reading->values, &reading->text);
-    const size_t border = reading->text.length;
-    str_add_bytes(&reading->text, response.text, response.length);
-    return row_from_text(&reading->row, reading->tokenizer, str_text(&reading->text),
-                         reading->text.length, border,
-                         options->loss_on == RECORDS_LOSS_ON_ALL ||
-                             reading->response == NULL,
-                         options->ends_with_eos, err);
-}
-
-/* data.ignore holds for fields of rows and of messages alike. */
-static bool chat_row(struct reading *reading, const json_t *object, struct error *err)
-{
-    const struct records_options *options = reading->options;
-    const struct row_chat_options chat = {
-        .format = options->chat_format,
-        .has_loss_on_last = options->loss_on == RECORDS_LOSS_ON_LAST_RESPONSE,
-        .has_loss_on_all = options->loss_on == RECORDS_LOSS_ON_ALL,
-        .ignore = options->ignore,
-        .n_ignore = options->n_ignore,
-    };
-    return row_from_chat(&reading->row, object, &chat, reading->tokenizer, err);
-}
-
-/* Cuts, counts, and copies the row into the arena; or drops it (C6). Dropped and cut
- * rows keep their number, so source_row counts rows of the file and not examples.
- * Arrays of an example are allocated once at their exact size, one behind the other in
- * the order in which they are read. */
-static void keep_row(struct reading *reading, int64_t line)
-{
-    struct records *records = reading->records;
-    struct row *row = &reading->row;
-    const size_t limit = reading->options->row_tokens > 0
-                             ? (size_t)reading->options->row_tokens
-                             : INT32_MAX;
-    /* Counted before anything can drop the row. */
-    const int64_t source_row = records->n_rows++;
-    if (row->n > limit) {
-        records->n_truncated++;
-    }
-    const size_t n = row->n > limit ? limit : row->n;
-    const int32_t n_targets = row_finish(row, n);
-    if (n_targets == 0) {
-        records->n_dropped++;
-        return;
-    }
-    int32_t *ids = arena_alloc_array(records->arena, n, sizeof(*ids));
-    float *weight = arena_alloc_array(records->arena, n, sizeof(*weight));
-    int32_t *from = arena_alloc_array(records->arena, row->n_documents, sizeof(*from));
-    memcpy(ids, row->tokens.ids, n * sizeof(*ids));
-    memcpy(weight, row->weight, n * sizeof(*weight));
-    memcpy(from, row->document_from, row->n_documents * sizeof(*from));
-    records->examples = mem_reserve_one(records->examples, records->n,
-                                        &records->capacity, sizeof(*records->examples));
-    records->examples[records->n++] = (struct example){
-        .ids = ids,
-        .loss_weight = weight,
-        .document_from = from,
-        .n = (int32_t)n,
-        .n_documents = (int32_t)row->n_documents,
-        .n_targets = n_targets,
-        .source_row = source_row,
-        .line = line,
-        .source = records->n_sources - 1,
-    };
-    records->sources[records->n_sources - 1].n++;
-    records->n_tokens += (int64_t)n;
-    records->n_targets += n_targets;
-}
-
-/* Parses one line into an object. Unlike json_parse it allows NUL in texts and tells
- * the column in the file. */
-static json_t *parse_line(const char *text, size_t length, struct error *err)
-{
-    json_error_t fault;
-    json_t *object =
-        json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
-    if (object == NULL) {
-        error_set(err, ERROR_DATA, "column %d: not valid JSON: %s", fault.column,
-                  fault.text);
-        return NULL;
-    }
-    if (!json_is_object(object)) {
-        error_set(err, ERROR_DATA, "expected one JSON object in the line");
-        json_decref(object);
-        return NULL;
-    }
-    return object;
-}
-
-/* One row from JSON to the arena. The JSON tree is freed before the row is kept: ids
- * and weights are copies. */
-static bool read_line(struct reading *reading, const char *text, size_t length,
-                      int64_t line, struct error *err)
-{
-    json_t *object = parse_line(text, length, err);
-    if (object == NULL) {
-        return false;
-    }
-    row_clear(&reading->row);
-    /* Ids are held against the model's vocabulary where it is known, which may be
-     * larger than the tokenizer's. */
-    int32_t n_vocabulary = reading->options->n_vocabulary;
-    if (n_vocabulary == 0 && reading->tokenizer != NULL) {
-        n_vocabulary = tokenizer_n_tokens(reading->tokenizer);
-    }
-    /* What is missing is told before what is too much: a misspelled name is both. */
-    bool is_read;
-    if (reading->form != NULL) {
-        is_read = text_row(reading, object, err);
-    } else if (reading->options->format == RECORDS_CHAT) {
-        is_read = chat_row(reading, object, err);
-    } else {
-        is_read = row_from_tokens(&reading->row, object, n_vocabulary, err);
-    }
-    is_read = is_read && check_fields(reading, object, err);
-    json_decref(object);
-    if (is_read) {
-        keep_row(reading, line);
-    }
-    return is_read;
-}
-
-/* Nothing but white space: such lines are passed over and not counted as rows. */
-static bool is_blank(const char *text, size_t length)
-{
-    for (size_t i = 0; i < length; i++) {
-        if (strchr(" \t\r", text[i]) == NULL || text[i] == '\0') {
-            return false;
-        }
-    }
-    return true;
-}
-
-/* Adds file and line to the message of a row that failed. A file without a newline at
- * its end has a last line all the same; max_rows counts rows of this call only. The
- * message names the line in the file, blank ones counted. */
-static bool read_lines(struct reading *reading, const char *text, size_t length,
-                       const char *where, struct error *err)
-{
-    const int64_t max_rows = reading->options->max_rows;
-    const int64_t first = reading->records->n_rows;
-    /* Some editors put a byte order mark in front of UTF-8. */
-    const bool has_mark = length >= 3 && memcmp(text, "\xEF\xBB\xBF", 3) == 0;
-    int64_t line = 0;
-    size_t to;
-    for (size_t from = has_mark ? 3 : 0; from < length; from = to + 1) {
-        const char *end = memchr(text + from, '\n', length - from);
-        to = end == NULL ? length : (size_t)(end - text);
-        line++;
-        if (is_blank(text + from, to - from)) {
+    struct records_counts *counts = &source->counts;
+    const size_t first = source->first;
+    const size_t end = first + source->n;
+    source->first = *n_kept;
+    counts->n_tokens = 0;
+    counts->n_targets = 0;
+    for (size_t i = first; i < end; i++) {
+        if (chosen[i] != wanted) {
             continue;
         }
-        if (max_rows > 0 && reading->records->n_rows - first == max_rows) {
-            break;
-        }
-        if (!read_line(reading, text + from, to - from, line, err)) {
-            return error_wrap(err, "%s:%lld", where, (long long)line);
-        }
+        /* In place: what is written is never ahead of what is read. */
+        records->chosen[*n_kept] = records->chosen[i];
+        records->chosen_lengths[*n_kept] = records->chosen_lengths[i];
+        records->chosen_target_counts[*n_kept] = records->chosen_target_counts[i];
+        counts->n_tokens += records->chosen_lengths[*n_kept];
+        counts->n_targets += records->chosen_target_counts[*n_kept];
+        (*n_kept)++;
     }
-    return true;
+    source->n = *n_kept - source->first;
+    counts->n_examples = (int64_t)source->n;
+    records->counts.n_examples += counts->n_examples;
+    records->counts.n_tokens += counts->n_tokens;
+    records->counts.n_targets += counts->n_targets;
 }
 
-/* --- options ---------------------------------------------------------------------- */
-
-/* Which fields make the prompt and the response of this format. Plain formats are
- * templates with one field, so all rows of text take the same way. */
-static bool choose_fields(struct reading *reading, struct error *err)
+/* A list of all is the start where there was none. */
+void records_choose(struct records *records, const bool *chosen, bool wanted)
 {
-    static const char *const token_fields[] = {"input_ids", "labels", "position_ids",
-                                               "attention_mask", "weight"};
-    static const char *const chat_fields[] = {"messages", "conversations"};
-    const struct records_options *options = reading->options;
-    const char *prompt = NULL;
-    switch (options->format) {
-    case RECORDS_CHAT:
-        reading->extras = chat_fields;
-        reading->n_extras = ARRAY_LENGTH(chat_fields);
-        break;
-    case RECORDS_PROMPT_COMPLETION:
-        prompt = "{prompt}";
-        reading->response = "completion";
-        break;
-    case RECORDS_INSTRUCTION:
-        prompt = options->template_text;
-        reading->response = options->response;
-        if (prompt == NULL || reading->response == NULL) {
-            return error_set(err, ERROR_USAGE,
-                             "data.format instruction needs data.template and "
-                             "data.response");
+    const size_t n = records->n;
+    if (records->chosen == NULL) {
+        records->chosen = mem_alloc_array(n + 1, sizeof(int32_t));
+        for (size_t i = 0; i < n; i++) {
+            records->chosen[i] = (int32_t)i;
         }
-        break;
-    case RECORDS_TEXT:
-        prompt = "{text}";
-        break;
-    case RECORDS_TOKENS:
-        reading->extras = token_fields;
-        reading->n_extras = ARRAY_LENGTH(token_fields);
-        return true;
+        records->chosen_lengths = copy_of(records->lengths, n, sizeof(int32_t));
+        records->chosen_target_counts =
+            copy_of(records->target_counts, n, sizeof(int32_t));
     }
-    if (reading->tokenizer == NULL) {
-        return error_set(err, ERROR_USAGE, "data.format %s needs a tokenizer",
-                         records_format_name(options->format));
+    records->counts.n_examples = 0;
+    records->counts.n_tokens = 0;
+    records->counts.n_targets = 0;
+    size_t n_kept = 0;
+    for (int32_t i = 0; i < records->n_sources; i++) {
+        choose_of_source(records, &records->sources[i], chosen, wanted, &n_kept);
     }
-    if (prompt == NULL) {
-        return true; /* chat: the turn format takes the place of a template */
-    }
-    reading->form = template_create(prompt, err);
-    return reading->form != NULL;
+    records->n = n_kept;
+    records->lengths = records->chosen_lengths;
+    records->target_counts = records->chosen_target_counts;
 }
 
-/* The scratch of the reading lives as long as the call. One more value than fields, so
- * that the array exists for a template without fields. */
-bool records_read_text(struct records *records, const char *text, size_t length,
-                       const char *where, const struct records_options *options,
-                       const struct tokenizer *tokenizer, struct error *err)
+/* --- adding ----------------------------------------------------------------------- */
+
+/* A new source; more can only be added while all examples are chosen. */
+static struct records_source *add_source(struct records *records, const char *name)
 {
-    struct reading reading = {
-        .records = records, .options = options, .tokenizer = tokenizer};
-    if (records->arena == NULL) {
-        records->arena = arena_create();
+    ASSERT(records->chosen == NULL);
+    if (records->store == NULL) {
+        records->store = example_store_create();
     }
     records->sources =
         mem_reserve_one(records->sources, (size_t)records->n_sources,
                         &records->sources_capacity, sizeof(*records->sources));
-    records->sources[records->n_sources++] =
-        (struct records_source){.name = mem_strdup(where), .weight = 1.0};
-    bool is_done = choose_fields(&reading, err);
-    if (is_done && reading.form != NULL) {
-        reading.values = mem_alloc_array(template_n_fields(reading.form) + 1,
-                                         sizeof(*reading.values));
-    }
-    is_done = is_done && read_lines(&reading, text, length, where, err);
-    template_destroy(reading.form);
-    mem_free(reading.values);
-    row_deinit(&reading.row);
-    str_deinit(&reading.text);
+    struct records_source *source = &records->sources[records->n_sources++];
+    *source = (struct records_source){
+        .name = mem_strdup(name), .first = records->n, .weight = 1.0};
+    return source;
+}
+
+/* Brings the totals up to what the store holds. Indices of examples have 31 bits. */
+static bool close_source(struct records *records, const struct records_counts *counts,
+                         struct error *err)
+{
+    struct records_source *source = &records->sources[records->n_sources - 1];
+    struct records_counts *all = &records->counts;
+    source->n = records->store->n - source->first;
+    source->counts = *counts;
+    records->n = records->store->n;
+    records->lengths = records->store->lengths;
+    records->target_counts = records->store->target_counts;
+    all->n_rows += counts->n_rows;
+    all->n_bad += counts->n_bad;
+    all->n_truncated += counts->n_truncated;
+    all->n_too_long += counts->n_too_long;
+    all->n_split += counts->n_split;
+    all->n_dropped += counts->n_dropped;
+    all->n_lost_thoughts += counts->n_lost_thoughts;
+    all->n_examples += counts->n_examples;
+    all->n_tokens += counts->n_tokens;
+    all->n_targets += counts->n_targets;
+    return records->n <= INT32_MAX ||
+           error_set(err, ERROR_DATA, "%s: more than %d examples in all", source->name,
+                     INT32_MAX);
+}
+
+static bool take_into_memory(void *context, const struct row_block *block,
+                             int64_t first_row, int64_t first_line, struct error *err)
+{
+    (void)err;
+    struct records *records = context;
+    example_store_add_block(records->store, block, first_row, first_line,
+                            records->n_sources - 1);
+    return true;
+}
+
+/* Lines to blocks in memory. What was read before a failure stays. */
+static bool read_lines(struct records *records, struct line_window *owned_lines,
+                       const char *where, const struct records_options *options,
+                       const struct tokenizer *tokenizer,
+                       const struct records_reading *reading, struct error *err)
+{
+    struct ingest_result result = {.faults = {0}};
+    const struct ingest_options ingest = {.where = where,
+                                          .records = options,
+                                          .tokenizer = tokenizer,
+                                          .pool = reading->pool,
+                                          .take = take_into_memory,
+                                          .context = records,
+                                          .progress = reading->progress,
+                                          .progress_context = reading->context};
+    add_source(records, where)->weight = reading->weight;
+    bool is_done = ingest_run(owned_lines, &ingest, &result, err);
+    is_done = close_source(records, &result.counts, err) && is_done;
+    str_deinit(&result.faults);
+    line_window_close(owned_lines);
     return is_done;
 }
 
-/* Mapped, not read: a file may be larger than what should be kept of it, and nothing
- * points into the map afterwards. */
+bool records_read_text(struct records *records, const char *text, size_t length,
+                       const char *where, const struct records_options *options,
+                       const struct tokenizer *tokenizer, struct error *err)
+{
+    const struct records_reading reading = {.weight = 1.0};
+    return read_lines(records, line_window_view(text, length, where), where, options,
+                      tokenizer, &reading, err);
+}
+
 bool records_read_file(struct records *records, const char *path,
                        const struct records_options *options,
                        const struct tokenizer *tokenizer, struct error *err)
 {
-    struct file_map map = {0};
-    if (!file_map_open(&map, path, err)) {
+    const struct records_reading reading = {.weight = 1.0};
+    struct line_window *lines = line_window_open(path, err);
+    return lines != NULL &&
+           read_lines(records, lines, path, options, tokenizer, &reading, err);
+}
+
+/* --- through the cache ------------------------------------------------------------ */
+
+/* One file on its way through the cache. */
+struct opening {
+    const char *path;
+    const struct records_options *options;
+    const struct tokenizer *tokenizer;
+    const struct records_reading *reading;
+    struct line_hash hash;
+    struct row_cache_key key;
+    char *folder; /* of the cache */
+};
+
+static bool take_into_cache(void *context, const struct row_block *block,
+                            int64_t first_row, int64_t first_line, struct error *err)
+{
+    return row_cache_add(context, block, first_row, first_line, err);
+}
+
+/* The folder that was named, or "rows" in the user's cache folder; NULL: there is
+ * none. */
+static char *choose_folder(const struct opening *opening, struct error *err)
+{
+    if (opening->reading->cache_folder != NULL) {
+        return mem_strdup(opening->reading->cache_folder);
+    }
+    char *cache = file_cache_folder(err);
+    char *folder = cache == NULL ? NULL : file_join(cache, "rows");
+    mem_free(cache);
+    return folder;
+}
+
+/* A file without a name, in the first of the usual places that takes one. */
+static struct row_cache_writer *create_unnamed(struct error *err)
+{
+    const char *const folders[] = {getenv("TMPDIR"), "/var/tmp", "/tmp"};
+    struct row_cache_writer *writer = NULL;
+    for (size_t i = 0; i < ARRAY_LENGTH(folders) && writer == NULL; i++) {
+        if (folders[i] != NULL && folders[i][0] != '\0') {
+            writer = row_cache_create(folders[i], NULL, err);
+        }
+    }
+    return writer;
+}
+
+/* Where the tokenised rows are written to. The user's cache folder is a convenience: a
+ * run goes on without it. A folder that the settings name is an order. */
+static struct row_cache_writer *create_writer(const struct opening *opening,
+                                              struct error *err)
+{
+    struct row_cache_writer *writer =
+        opening->folder == NULL ? NULL
+                                : row_cache_create(opening->folder, &opening->key, err);
+    if (writer != NULL) {
+        return writer;
+    }
+    if (opening->reading->cache_folder != NULL) {
+        error_wrap(err, "data.cache");
+        return NULL;
+    }
+    log_warning("the tokenised rows of %s are not kept for the next run: %s",
+                opening->path, err->message);
+    writer = create_unnamed(err);
+    if (writer == NULL) {
+        error_wrap(err, "%s: its tokenised rows have no place; name one in data.cache",
+                   opening->path);
+    }
+    return writer;
+}
+
+/* Tokenises the file. Its bytes are hashed again on the way: a file that somebody writes
+ * to meanwhile must not be found under the hash that it had. */
+static struct row_cache *build(const struct opening *opening, struct error *err)
+{
+    struct ingest_result result = {.faults = {0}};
+    struct row_cache *cache = NULL;
+    struct row_cache_writer *writer = create_writer(opening, err);
+    struct line_window *lines =
+        writer == NULL ? NULL : line_window_open(opening->path, err);
+    if (lines == NULL) {
+        goto end;
+    }
+    const struct ingest_options ingest = {
+        .where = opening->path,
+        .records = opening->options,
+        .tokenizer = opening->tokenizer,
+        .pool = opening->reading->pool,
+        .take = take_into_cache,
+        .context = writer,
+        .progress = opening->reading->progress,
+        .progress_context = opening->reading->context,
+    };
+    if (!ingest_run(lines, &ingest, &result, err)) {
+        goto end;
+    }
+    const struct line_hash hash = line_window_hash(lines);
+    if (opening->options->max_rows == 0 &&
+        (hash.low != opening->hash.low || hash.high != opening->hash.high)) {
+        error_set(err, ERROR_DATA, "%s: has changed while it was read", opening->path);
+        goto end;
+    }
+    cache = row_cache_finish(writer, &result.counts, str_text(&result.faults), err);
+    writer = NULL;
+
+end:
+    row_cache_abort(writer);
+    line_window_close(lines);
+    str_deinit(&result.faults);
+    return cache;
+}
+
+/* The cache that an earlier run left; NULL where there is none that can be used. */
+static struct row_cache *open_cache(const struct opening *opening)
+{
+    const struct records_options *options = opening->options;
+    const int64_t most = options->row_tokens > 0 ? options->row_tokens : INT32_MAX;
+    struct error fault;
+    struct row_cache *cache = opening->folder == NULL
+                                  ? NULL
+                                  : row_cache_open(opening->folder, &opening->key, most,
+                                                   opening->reading->pool, &fault);
+    if (cache == NULL) {
+        if (opening->folder != NULL && fault.kind != ERROR_NOT_FOUND) {
+            log_note("%s; the rows of %s are tokenised again", fault.message,
+                     opening->path);
+        }
+        return NULL;
+    }
+    const struct records_counts *counts = row_cache_counts(cache);
+    if (counts->n_bad > options->max_bad_rows) {
+        /* Reading again names the row that is too many. */
+        row_cache_close(cache);
+        return NULL;
+    }
+    ingest_report(opening->path, row_cache_faults(cache), counts->n_bad);
+    return cache;
+}
+
+/* Opens or builds the cache of a file and adds its examples. */
+static bool open_through_cache(struct records *records, struct opening *opening,
+                               struct error *err)
+{
+    if (!line_window_hash_file(opening->path, &opening->hash, err)) {
         return false;
     }
-    const bool is_done = records_read_text(records, (const char *)map.bytes, map.length,
-                                           path, options, tokenizer, err);
-    file_map_close(&map);
-    return is_done;
+    opening->key = row_cache_key(&opening->hash, opening->options, opening->tokenizer);
+    opening->folder = choose_folder(opening, err);
+    struct row_cache *cache = open_cache(opening);
+    const bool is_cached = cache != NULL;
+    if (cache == NULL) {
+        cache = build(opening, err);
+    }
+    mem_free(opening->folder);
+    if (cache == NULL) {
+        return false;
+    }
+    struct records_source *source = add_source(records, opening->path);
+    source->weight = opening->reading->weight;
+    source->is_cached = is_cached;
+    example_store_add_cache(records->store, cache, records->n_sources - 1);
+    return close_source(records, row_cache_counts(cache), err);
+}
+
+bool records_open_file(struct records *records, const char *path,
+                       const struct records_options *options,
+                       const struct tokenizer *tokenizer,
+                       const struct records_reading *reading, struct error *err)
+{
+    struct line_window *lines = line_window_open(path, err);
+    if (lines == NULL) {
+        return false;
+    }
+    if (reading->cache_folder == NULL &&
+        line_window_bytes(lines) < RECORDS_CACHE_FROM_BYTES) {
+        return read_lines(records, lines, path, options, tokenizer, reading, err);
+    }
+    line_window_close(lines);
+    struct opening opening = {
+        .path = path, .options = options, .tokenizer = tokenizer, .reading = reading};
+    return open_through_cache(records, &opening, err);
 }

@@ -43,16 +43,16 @@ static bool read_records(struct job *job, const char *path,
         return false;
     }
     log_note("%s: %zu examples, %lld tokens, %lld with loss", path, records->n,
-             (long long)records->n_tokens, (long long)records->n_targets);
-    if (records->n_truncated > 0) {
+             (long long)records->counts.n_tokens, (long long)records->counts.n_targets);
+    if (records->counts.n_truncated > 0) {
         log_warning("%s: %lld of %lld rows are longer than row_tokens = %lld and were "
                     "cut",
-                    path, (long long)records->n_truncated, (long long)records->n_rows,
+                    path, (long long)records->counts.n_truncated, (long long)records->counts.n_rows,
                     (long long)job->settings->data.row_tokens);
     }
-    if (records->n_dropped > 0) {
+    if (records->counts.n_dropped > 0) {
         log_warning("%s: %lld of %lld rows have no token with loss and were left out",
-                    path, (long long)records->n_dropped, (long long)records->n_rows);
+                    path, (long long)records->counts.n_dropped, (long long)records->counts.n_rows);
     }
     if (records->n == 0) {
         return error_set(err, ERROR_DATA, "%s: no row that can be learned from", path);

@@ -318,6 +318,34 @@ static void a_disk_without_room_is_told(void **state)
     assert_non_null(strstr(err.message, "/nowhere"));
 }
 
+static void read_in_pieces(void **state)
+{
+    (void)state;
+    struct error err = {.message = ""};
+    char path[] = "/tmp/lathe-test-reader-XXXXXX";
+    char bytes[8];
+    size_t n;
+    const int fd = mkstemp(path);
+    assert_int_equal(write(fd, "abcdefghij", 10), 10);
+    close(fd);
+    struct file_reader *reader = file_reader_open(path, &err);
+    assert_non_null(reader);
+    assert_int_equal(file_reader_bytes(reader), 10);
+    assert_true(file_reader_read(reader, bytes, 7, &n, &err));
+    assert_int_equal(n, 7);
+    assert_memory_equal(bytes, "abcdefg", 7);
+    assert_true(file_reader_read(reader, bytes, 7, &n, &err));
+    assert_int_equal(n, 3);
+    assert_memory_equal(bytes, "hij", 3);
+    assert_true(file_reader_read(reader, bytes, 7, &n, &err));
+    assert_int_equal(n, 0);
+    file_reader_close(reader);
+    file_reader_close(NULL);
+    unlink(path);
+    assert_null(file_reader_open(path, &err));
+    assert_null(file_reader_open("/tmp", &err));
+}
+
 static void where_the_cache_is(void **state)
 {
     (void)state;
@@ -365,6 +393,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
         cmocka_unit_test(a_pipe_is_refused_at_once),
         cmocka_unit_test(a_disk_without_room_is_told),
+        cmocka_unit_test(read_in_pieces),
         cmocka_unit_test(where_the_cache_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,7 +116,7 @@ static void permutation_holds_each_once(void **state)
     static const int64_t sizes[] = {0, 1, 2, 3, 1000};
     for (size_t s = 0; s < ARRAY_LENGTH(sizes); s++) {
         const int64_t n = sizes[s];
-        int64_t *order = mem_alloc_array((size_t)n, sizeof(*order));
+        int32_t *order = mem_alloc_array((size_t)n, sizeof(*order));
         bool *seen = mem_alloc_array((size_t)n, sizeof(*seen));
         random_permutation(7, RANDOM_SHUFFLE, 1, n, order);
         for (int64_t i = 0; i < n; i++) {
@@ -136,7 +136,7 @@ static void permutation_is_even(void **state)
     enum { N = 60000 };
     int counts[27] = {0};
     for (uint64_t step = 0; step < N; step++) {
-        int64_t order[3];
+        int32_t order[3];
         random_permutation(8, RANDOM_SHUFFLE, step, 3, order);
         counts[order[0] * 9 + order[1] * 3 + order[2]]++;
     }

@@ -114,8 +114,8 @@ static void every_example_once_per_epoch(void **state)
             assert_int_equal(seen[i], 1);
         }
         const struct loader_summary summary = loader_measure(&records, &options, 3, 0);
-        assert_int_equal(n_targets, 3 * records.n_targets);
-        assert_int_equal(n_tokens, 3 * records.n_tokens);
+        assert_int_equal(n_targets, 3 * records.counts.n_targets);
+        assert_int_equal(n_tokens, 3 * records.counts.n_tokens);
         assert_int_equal(summary.n_targets, n_targets);
         assert_int_equal(summary.n_real_tokens, n_tokens);
         assert_int_equal(summary.n_steps, n_steps);
@@ -391,7 +391,7 @@ static void no_allocation(void **state)
 static void nothing_to_train_on(void **state)
 {
     (void)state;
-    struct records records = {.n_rows = 3, .n_dropped = 3};
+    struct records records = {.counts = {.n_rows = 3, .n_dropped = 3}};
     struct error err = {.message = ""};
     const struct loader_options options = {
         .pack = {.row_tokens = T}, .rows = 1, .step_rows = 1, .n_ranks = 1};

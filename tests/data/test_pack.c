@@ -64,7 +64,7 @@ static void every_example_once(void **state)
                                                  .is_shuffled = mode / 2 == 1,
                                                  .seed = 9};
             int32_t *lengths = random_lengths(n, c % 2 == 0 ? 200 : 60, c);
-            struct pack_plan *plan = pack_plan_create(lengths, n, &options, 3);
+            struct pack_plan *plan = pack_plan_create(lengths, NULL, n, &options, 3);
             const double fill = check_plan(plan, lengths, n, 200);
             if (mode == 3 && n >= 100) {
                 assert_true(fill > 0.88);
@@ -98,11 +98,11 @@ static void a_function_of_seed_and_epoch(void **state)
                                        .is_packed = packed == 1,
                                        .is_shuffled = true,
                                        .seed = 5};
-        struct pack_plan *plan = pack_plan_create(lengths, N, &options, 1);
-        struct pack_plan *again = pack_plan_create(lengths, N, &options, 1);
-        struct pack_plan *other_epoch = pack_plan_create(lengths, N, &options, 2);
+        struct pack_plan *plan = pack_plan_create(lengths, NULL, N, &options, 1);
+        struct pack_plan *again = pack_plan_create(lengths, NULL, N, &options, 1);
+        struct pack_plan *other_epoch = pack_plan_create(lengths, NULL, N, &options, 2);
         options.seed = 6;
-        struct pack_plan *other_seed = pack_plan_create(lengths, N, &options, 1);
+        struct pack_plan *other_seed = pack_plan_create(lengths, NULL, N, &options, 1);
         assert_true(equal_plans(plan, again));
         assert_false(equal_plans(plan, other_epoch));
         assert_false(equal_plans(plan, other_seed));
@@ -121,7 +121,7 @@ static void file_order(void **state)
     static const int32_t lengths[] = {5, 5, 1, 9, 2, 10, 10, 1};
     static const int64_t wanted_from[] = {0, 2, 4, 5, 6, 7, 8};
     struct pack_options options = {.row_tokens = 10, .is_packed = true, .seed = 5};
-    struct pack_plan *plan = pack_plan_create(lengths, 8, &options, 7);
+    struct pack_plan *plan = pack_plan_create(lengths, NULL, 8, &options, 7);
     assert_int_equal(plan->n_rows, 6);
     assert_memory_equal(plan->row_from, wanted_from, sizeof(wanted_from));
     for (int64_t i = 0; i < 8; i++) {
@@ -129,7 +129,7 @@ static void file_order(void **state)
     }
     pack_plan_destroy(plan);
     options.is_packed = false;
-    plan = pack_plan_create(lengths, 8, &options, 0);
+    plan = pack_plan_create(lengths, NULL, 8, &options, 0);
     assert_int_equal(plan->n_rows, 8);
     for (int64_t i = 0; i < 8; i++) {
         assert_int_equal(plan->examples[plan->row_from[i]], i);
@@ -145,7 +145,7 @@ static void best_fit_fills_rows(void **state)
     for (int64_t epoch = 0; epoch < 20; epoch++) {
         const struct pack_options options = {
             .row_tokens = 10, .is_packed = true, .is_shuffled = true, .seed = 2};
-        struct pack_plan *plan = pack_plan_create(lengths, 6, &options, epoch);
+        struct pack_plan *plan = pack_plan_create(lengths, NULL, 6, &options, epoch);
         assert_int_equal(plan->n_rows, 3);
         assert_true(check_plan(plan, lengths, 6, 10) == 1.0);
         pack_plan_destroy(plan);
@@ -160,7 +160,7 @@ static void rows_come_in_random_order(void **state)
     int32_t *lengths = random_lengths(N, 500, 2);
     const struct pack_options options = {
         .row_tokens = 512, .is_packed = true, .is_shuffled = true, .seed = 4};
-    struct pack_plan *plan = pack_plan_create(lengths, N, &options, 0);
+    struct pack_plan *plan = pack_plan_create(lengths, NULL, N, &options, 0);
     double sums[2] = {0};
     int64_t counts[2] = {0};
     for (int64_t row = 0; row < plan->n_rows; row++) {

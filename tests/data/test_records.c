@@ -91,7 +91,7 @@ static void instruction_rows(void **state)
         "{\"instruction\": \"x\", \"context\": null, \"response\": \"d\"}",
         &dolly);
     assert_int_equal(records.n, 3);
-    assert_int_equal(records.n_rows, 3);
+    assert_int_equal(records.counts.n_rows, 3);
     assert_example(&records, 0, "Instruction: What?\nResponse: a b", " a b");
     assert_example(&records, 1, "Instruction: x\nContext: y\nz\nResponse: c", "c");
     assert_example(&records, 2, "Instruction: x\nResponse: d", "d");
@@ -161,7 +161,8 @@ static void other_formats(void **state)
     assert_int_equal(records.n, 2);
     assert_int_equal(records_example(&records, 1).n, 3);
     assert_int_equal(records_example(&records, 1).n_targets, 1);
-    assert_int_equal(records_example(&records, 1).source_row, 1);
+    assert_int_equal(records_example(&records, 1).source_row, 0);
+    assert_int_equal(records_example(&records, 1).source, 1);
     const struct records_options all = {.format = RECORDS_PROMPT_COMPLETION,
                                         .loss_on = RECORDS_LOSS_ON_ALL};
     read_or_fail(&records, "{\"prompt\": \"a\", \"completion\": \"b\"}", &all);
@@ -183,15 +184,15 @@ static void cut_and_dropped(void **state)
         "{\"prompt\": \"xxxx\", \"completion\": \"x\"}\n" /* only prompt is left */
         "{\"prompt\": \"\", \"completion\": \"\"}\n",     /* EOS alone */
         &options);
-    assert_int_equal(records.n_rows, 4);
+    assert_int_equal(records.counts.n_rows, 4);
     assert_int_equal(records.n, 3);
-    assert_int_equal(records.n_truncated, 2);
-    assert_int_equal(records.n_dropped, 1);
+    assert_int_equal(records.counts.n_truncated, 2);
+    assert_int_equal(records.counts.n_dropped, 1);
     assert_int_equal(records_example(&records, 1).n, 5);
     assert_int_equal(records_example(&records, 1).n_targets, 2);
     assert_int_equal(records_example(&records, 2).source_row, 3);
-    assert_int_equal(records.n_tokens, 5 + 5 + 2);
-    assert_int_equal(records.n_targets, 2 + 2 + 1);
+    assert_int_equal(records.counts.n_tokens, 5 + 5 + 2);
+    assert_int_equal(records.counts.n_targets, 2 + 2 + 1);
     records_deinit(&records);
 }
 

@@ -142,7 +142,7 @@ static void run_phases(struct harness *harness, const struct native *native,
     for (int phase = 0; phase < n_phases; phase++) {
         const int64_t n =
             kernel->n_tasks == NULL ? 1 : kernel->n_tasks(node, phase, bytes);
-        int64_t *order = mem_alloc_array((size_t)n, sizeof *order);
+        int32_t *order = mem_alloc_array((size_t)n, sizeof *order);
         random_permutation(7, RANDOM_TEST, (uint64_t)phase, n, order);
         for (int64_t i = 0; i < n; i++) {
             memset(harness->thread_scratch, 0xFF, harness->thread_bytes);

@@ -153,7 +153,7 @@ static uint64_t seed_of(const struct op_case *op_case, const char *name)
 /* Evenly spaced and shuffled, each exact in f32. */
 static void fill_float(struct op_tensor *tensor, uint64_t seed, double low, double high)
 {
-    int64_t *order = mem_alloc_array((size_t)tensor->n, sizeof(*order));
+    int32_t *order = mem_alloc_array((size_t)tensor->n, sizeof(*order));
     random_permutation(seed, RANDOM_TEST, 0, tensor->n, order);
     const double offset = (double)random_uniform(seed, RANDOM_TEST, 1, 0);
     for (int64_t i = 0; i < tensor->n; i++) {
