@@ -134,15 +134,39 @@ static bool inspect_run(const char *path, struct error *err)
         line = end == NULL ? line + strlen(line) : end + 1;
     }
     char *model = file_join(path, "model");
-    printf("run folder, %ld steps%s\n%s", n_steps,
-           file_exists(model) ? ", tuned model in model/" : "", last);
+    char *adapter = file_join(path, "adapter");
+    printf("run folder, %ld steps%s%s\n%s", n_steps,
+           file_exists(model) ? ", tuned model in model/" : "",
+           file_exists(adapter) ? ", adapter in adapter/" : "", last);
     mem_free(model);
+    mem_free(adapter);
     mem_free(text);
     return true;
 }
 
+/* What the config says, then the matrices. The model that it belongs to need not be
+ * there. */
+static bool inspect_adapter(const char *path, struct error *err)
+{
+    struct lora *lora = lora_open(path, NULL, err);
+    if (lora == NULL) {
+        return false;
+    }
+    const struct lora_options *options = lora_options_of(lora);
+    const char *base = lora_base_name(lora);
+    printf("LoRA adapter, rank %lld, alpha %g%s, dropout %g, of %s\n",
+           (long long)options->rank, options->alpha,
+           options->is_rank_stabilised ? " (rank-stabilised)" : "", options->dropout,
+           base[0] == '\0' ? "a model that it does not name" : base);
+    lora_close(lora);
+    char *tensors = file_join(path, "adapter_model.safetensors");
+    const bool done = inspect_safetensors(tensors, err);
+    mem_free(tensors);
+    return done;
+}
+
 /* The kind is told by name and contents: .safetensors; a folder with run.yaml, which is
- * a run; all else is a model. The run is asked before the model, because a run folder
+ * a run, or with adapter_config.json; all else is a model. The run is asked before the model, because a run folder
  * is none itself but holds one. */
 bool cmd_inspect(const struct command *command, int argc, char *const *argv,
                  struct error *err)
@@ -172,6 +196,9 @@ bool cmd_inspect(const struct command *command, int argc, char *const *argv,
     mem_free(settings);
     if (is_run) {
         return inspect_run(path, err);
+    }
+    if (lora_is_folder(path)) {
+        return inspect_adapter(path, err);
     }
     /* Such a file is opened twice: here for what only GGUF has, then as a model. */
     if (str_ends_with(path, ".gguf") && !inspect_gguf_keys(path, err)) {

@@ -29,6 +29,7 @@ struct score_arguments {
     const char *text;
     const char *chat;                       /* path */
     const char *tokens;                     /* path */
+    const char *adapter;                    /* folder, or NULL */
     struct data_arguments data;             /* for chat rows */
     bool is_json, is_per_token, wants_help; /* switches */
 };
@@ -245,10 +246,13 @@ static bool run(struct score *score, const char *model, struct error *err)
 {
     if (!model_source_open(&score->source, model, true, score->given->tokens == NULL,
                            err) ||
+        (score->given->adapter != NULL &&
+         !model_source_open_adapter(&score->source, score->given->adapter, err)) ||
         !read_input(score, err) || !create_step(score, err)) {
         return false;
     }
-    score->rows = mem_alloc_array((size_t)score->records.counts.n_rows, sizeof(*score->rows));
+    score->rows =
+        mem_alloc_array((size_t)score->records.counts.n_rows, sizeof(*score->rows));
     const struct evaluate_options options = {.B = 1,
                                              .T = score->T,
                                              .C = score->C,
@@ -316,6 +320,8 @@ bool cmd_score(const struct command *command, int argc, char *const *argv,
          "chat: the data settings of a run file"},
         {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.data.sets,
          "chat: a setting, as data.loss_on=last-response"},
+        {"--adapter", "DIR", ARGUMENT_TEXT, &given.adapter,
+         "a LoRA adapter (PEFT layout) to merge into the model"},
         {"--json", NULL, ARGUMENT_SWITCH, &given.is_json, "one JSON object"},
         {"--per-token", NULL, ARGUMENT_SWITCH, &given.is_per_token,
          "the loss of each target as well"},

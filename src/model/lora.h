@@ -62,7 +62,8 @@ bool lora_is_folder(const char *path);
 
 /*
  * Opens a folder in PEFT layout and adds its adapters to `params`, which must have none
- * and is borrowed until lora_close.
+ * and is borrowed until lora_close. params NULL: only the config is read and checked,
+ * for what is said below of options and names.
  */
 MUST_USE struct lora *lora_open(const char *folder, struct params *params,
                                 struct error *err);

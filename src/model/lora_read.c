@@ -368,7 +368,7 @@ bool lora_is_folder(const char *path)
 /* A folder without the config may be a model: the message says what was looked for. */
 struct lora *lora_open(const char *folder, struct params *params, struct error *err)
 {
-    ASSERT(params->n == params->n_model);
+    ASSERT(params == NULL || params->n == params->n_model);
     struct arena *arena = arena_create();
     struct lora *lora = arena_alloc(arena, sizeof(*lora));
     lora->arena = arena;
@@ -381,7 +381,7 @@ struct lora *lora_open(const char *folder, struct params *params, struct error *
                           "folder in PEFT layout",
                           folder);
     done = done && read_config(lora, config, err) &&
-           open_tensors(lora, params, tensors, err);
+           (params == NULL || open_tensors(lora, params, tensors, err));
     mem_free(config);
     mem_free(tensors);
     if (!done) {
