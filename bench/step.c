@@ -1,21 +1,24 @@
 /*
  * bench step - speed and memory of a whole training step: the shape of Gemma 3 270M with
- * random weights, 1 x 512 tokens, f32, loss on every position.
+ * random weights, 1 x 512 tokens, loss on every position.
  *
  * One line per figure. The share of the peak counts 6 floating-point operations per matmul
  * parameter and token (2 forward, 4 backward; the tied head once, the lookup not) and
  * 12 H K per pair of query and key that may see each other, against the best rate of a
  * 2048^3 product that the engine's own provider reaches with the same threads.
  *
- * usage: step [ROWS [TOKENS [STEPS [THREADS]]]]      (1, 512, 4, one per processor)
+ * usage: step [ROWS [TOKENS [STEPS [THREADS [PRECISION [profile]]]]]]
+ *        (1, 512, 4, one per processor, f32; or bf16-compute, bf16; where the time went)
  */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/random.h"
+#include "base/str.h"
 #include "data/batch.h"
 #include "mesh/mesh.h"
 #include "model/config.h"
@@ -34,6 +37,7 @@ struct bench {
     struct model_config config;
     struct params *params;
     bool *is_trainable; /* [params->n] */
+    enum dtype *stored; /* [params->n] */
     struct engine *engine;
     struct step *step;
     struct batch *batch;
@@ -91,9 +95,18 @@ static double count_flops(const struct bench *bench, int64_t B, int64_t T)
     return flops;
 }
 
-static bool open_bench(struct bench *bench, int32_t B, int32_t T, int n_threads,
+/* What the command line asks for. */
+struct choice {
+    int32_t B, T;
+    int n_steps, n_threads;
+    const char *precision;
+    bool profiles;
+};
+
+static bool open_bench(struct bench *bench, const struct choice *choice,
                        struct error *err)
 {
+    const int32_t B = choice->B, T = choice->T;
     if (!model_config_named(MODEL, &bench->config)) {
         return error_set(err, ERROR_FAILED, "no model %s", MODEL);
     }
@@ -102,9 +115,15 @@ static bool open_bench(struct bench *bench, int32_t B, int32_t T, int n_threads,
     for (int i = 0; i < bench->params->n; i++) {
         bench->is_trainable[i] = bench->params->info[i].is_trainable_by_default;
     }
+    const bool is_stored_narrow = strcmp(choice->precision, "bf16") == 0;
+    bench->stored = mem_alloc_array((size_t)bench->params->n, sizeof(*bench->stored));
+    for (int i = 0; i < bench->params->n; i++) {
+        bench->stored[i] = is_stored_narrow ? DTYPE_BF16 : DTYPE_F32;
+    }
     const struct mesh mesh = mesh_single();
-    const struct backend_options options = {.n_threads = n_threads,
-                                            .isa = BACKEND_ISA_BEST};
+    const struct backend_options options = {.n_threads = choice->n_threads,
+                                            .isa = BACKEND_ISA_BEST,
+                                            .profiles = choice->profiles};
     bench->engine = backend_create_cpu(&mesh, 0, 1, &options, err);
     if (bench->engine == NULL) {
         return false;
@@ -116,7 +135,9 @@ static bool open_bench(struct bench *bench, int32_t B, int32_t T, int n_threads,
                   .B = B,
                   .T = T,
                   .C = (int64_t)B * T,
-                  .compute = DTYPE_F32},
+                  .stored = bench->stored,
+                  .compute = strcmp(choice->precision, "f32") == 0 ? DTYPE_F32
+                                                                   : DTYPE_BF16},
         .trains = true,
     };
     const struct step_source source = {.read = read_random, .context = bench};
@@ -131,6 +152,7 @@ static void close_bench(struct bench *bench)
     batch_destroy(bench->batch);
     backend_destroy(bench->engine);
     mem_free(bench->is_trainable);
+    mem_free(bench->stored);
     params_destroy(bench->params);
 }
 
@@ -156,11 +178,11 @@ static bool run_step(struct bench *bench, double *seconds, double *loss,
     return result.is_applied || error_set(err, ERROR_FAILED, "a step was not finite");
 }
 
-static bool measure(struct bench *bench, int32_t B, int32_t T, int n_steps,
-                    struct error *err)
+static bool measure(struct bench *bench, const struct choice *choice, struct error *err)
 {
+    const int32_t B = choice->B, T = choice->T;
     double best = 0.0;
-    for (int i = 0; i <= n_steps; i++) { /* the first is for warming up */
+    for (int i = 0; i <= choice->n_steps; i++) { /* the first is for warming up */
         double seconds = 0.0, loss = 0.0;
         if (!run_step(bench, &seconds, &loss, err)) {
             return false;
@@ -181,24 +203,49 @@ static bool measure(struct bench *bench, int32_t B, int32_t T, int n_steps,
     printf("peak_memory_gib: %.2f\n",
            (double)mem_peak_resident_bytes() / (1024.0 * 1024.0 * 1024.0));
     printf("%s\n", TARGET);
+    if (choice->profiles) {
+        struct str table = {0};
+        backend_profile_print(bench->engine, &table);
+        printf("%s", table.text);
+        str_deinit(&table);
+    }
     return true;
+}
+
+/* A number of the command line, or what stands for it. */
+static int number(int n_arguments, char **arguments, int index, int otherwise)
+{
+    return n_arguments > index ? atoi(arguments[index]) : otherwise;
+}
+
+static bool is_precision(const char *name)
+{
+    return strcmp(name, "f32") == 0 || strcmp(name, "bf16-compute") == 0 ||
+           strcmp(name, "bf16") == 0;
 }
 
 int main(int n_arguments, char **arguments)
 {
-    const int B = n_arguments > 1 ? atoi(arguments[1]) : 1;
-    const int T = n_arguments > 2 ? atoi(arguments[2]) : DEFAULT_TOKENS;
-    const int n_steps = n_arguments > 3 ? atoi(arguments[3]) : DEFAULT_STEPS;
-    const int n_threads = n_arguments > 4 ? atoi(arguments[4]) : 0;
-    if (B < 1 || T < 1 || n_steps < 1 || n_threads < 0) {
-        fprintf(stderr, "usage: step [ROWS [TOKENS [STEPS [THREADS]]]]\n");
+    const struct choice choice = {
+        .B = number(n_arguments, arguments, 1, 1),
+        .T = number(n_arguments, arguments, 2, DEFAULT_TOKENS),
+        .n_steps = number(n_arguments, arguments, 3, DEFAULT_STEPS),
+        .n_threads = number(n_arguments, arguments, 4, 0),
+        .precision = n_arguments > 5 ? arguments[5] : "f32",
+        .profiles = n_arguments > 6,
+    };
+    if (choice.B < 1 || choice.T < 1 || choice.n_steps < 1 || choice.n_threads < 0 ||
+        !is_precision(choice.precision)) {
+        fprintf(stderr, "usage: step [ROWS [TOKENS [STEPS [THREADS [f32 | bf16-compute "
+                        "| bf16 [profile]]]]]]\n");
         return 2;
     }
     struct bench bench = {0};
     struct error err = {0};
-    printf("%s, %d x %d tokens, f32, random weights, AdamW\n", MODEL, B, T);
-    const bool done = open_bench(&bench, B, T, n_threads, &err) &&
-                      measure(&bench, B, T, n_steps, &err);
+    printf("%s, %d x %d tokens, %s, random weights, AdamW\n", MODEL, (int)choice.B,
+           (int)choice.T, choice.precision);
+    const bool done =
+        open_bench(&bench, &choice, &err) && measure(&bench, &choice, &err);
     if (!done) {
         fprintf(stderr, "step: %s\n", err.message);
     }
