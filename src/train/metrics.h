@@ -6,6 +6,20 @@
 
 #include "base/str.h"
 
+/* Norms over the tensors of one group (train.norms_every). */
+struct metrics_group {
+    const char *name;   /* borrowed */
+    double grad_norm;   /* of the mean gradient, before clipping */
+    double update_norm; /* of what the update added to the weights */
+    double weight_norm; /* after it */
+};
+
+/* Held-out loss of one file. */
+struct metrics_source {
+    const char *name; /* borrowed */
+    double loss;      /* NaN: no target in it */
+};
+
 /* Times are of this process, by the monotonic clock. */
 struct metrics {
     int64_t step;          /* from 1 */
@@ -23,7 +37,12 @@ struct metrics {
     double step_ms;        /* all of it, without evaluation */
     size_t memory_bytes;   /* resident */
     double mfu;            /* share of the measured peak; NaN: no peak measured */
-    bool is_skipped;       /* not finite: no update */
+    bool is_skipped;       /* no update: not finite, or an outlier */
+    bool is_outlier;       /* skipped by train.outlier_z */
+    const struct metrics_group *groups;        /* [n_groups] borrowed */
+    int n_groups;                              /* 0: not at this step */
+    const struct metrics_source *eval_sources; /* [n_eval_sources] borrowed */
+    int n_eval_sources;                        /* 0: not evaluated, or one file only */
 };
 
 /* Appends one JSON object and a newline. NaN and infinity become null. */

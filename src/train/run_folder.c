@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -75,13 +76,41 @@ static bool check_inputs(const struct settings *settings, struct error *err)
     return true;
 }
 
+/* The folder itself, or the nearest one above it that is there, can be written to: told
+ * before the data is read, which may take long. */
+static bool check_writable(const char *path, struct error *err)
+{
+    char *above = mem_strdup(path);
+    while (!file_exists(above)) {
+        char *slash = strrchr(above, '/');
+        if (slash == NULL || slash == above) {
+            mem_free(above);
+            above = mem_strdup(slash == NULL ? "." : "/");
+            break;
+        }
+        *slash = '\0';
+    }
+    bool done = true;
+    if (!file_is_folder(above)) {
+        done = error_set(err, ERROR_USAGE, "run folder %s cannot be made: %s is a file",
+                         path, above);
+    } else if (access(above, W_OK | X_OK) != 0) {
+        done = error_set(err, ERROR_USAGE,
+                         "run folder %s cannot be written: %s: %s; choose another with "
+                         "--set run=FOLDER",
+                         path, above, strerror(errno));
+    }
+    mem_free(above);
+    return done;
+}
+
 /* Only a run or an empty folder is ever replaced. */
 bool run_folder_check(const struct settings *settings, bool overwrites,
                       struct error *err)
 {
     const char *path = settings->run;
     if (!file_exists(path) || file_is_empty_folder(path)) {
-        return true;
+        return check_writable(path, err);
     }
     if (!is_run(path)) {
         return error_set(err, ERROR_USAGE,
@@ -95,7 +124,7 @@ bool run_folder_check(const struct settings *settings, bool overwrites,
                          "run=FOLDER writes elsewhere",
                          path);
     }
-    return check_inputs(settings, err);
+    return check_inputs(settings, err) && check_writable(path, err);
 }
 
 /* Opens folder/name for appending lines. A line is written as soon as it is complete,
@@ -126,11 +155,34 @@ static bool write_settings(const char *folder, const struct settings *settings,
     return done;
 }
 
-/* The log gets lines from here on; what was said before is on the terminal only. */
+/* A stream into memory takes lines as a file does. Without one the log begins later. */
+void run_folder_hold_log(struct run_folder *folder)
+{
+    folder->early_log = open_memstream(&folder->early_text, &folder->early_length);
+    log_set_file(folder->early_log);
+}
+
+/* What was held goes to the log file, where there is one. */
+static void end_early_log(struct run_folder *folder)
+{
+    if (folder->early_log == NULL) {
+        return;
+    }
+    log_set_file(NULL);
+    fclose(folder->early_log);
+    if (folder->log != NULL) {
+        fwrite(folder->early_text, 1, folder->early_length, folder->log);
+        fflush(folder->log);
+    }
+    free(folder->early_text);
+    folder->early_log = NULL;
+    folder->early_text = NULL;
+}
+
+/* The log gets lines from here on, and those that were held. */
 bool run_folder_create(struct run_folder *folder, const struct settings *settings,
                        bool overwrites, struct error *err)
 {
-    *folder = (struct run_folder){0};
     if (!run_folder_check(settings, overwrites, err)) {
         return false;
     }
@@ -152,6 +204,7 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
     if (folder->metrics == NULL) {
         goto fail;
     }
+    end_early_log(folder);
     log_set_file(folder->log);
     return true;
 
@@ -209,6 +262,7 @@ bool run_folder_publish(const struct run_folder *folder, const char *from,
  */
 void run_folder_close(struct run_folder *folder)
 {
+    end_early_log(folder);
     if (folder->metrics != NULL) {
         const bool lost_lines = ferror(folder->metrics) != 0;
         if (fclose(folder->metrics) != 0 || lost_lines) {

@@ -15,7 +15,15 @@ struct run_folder {
     char *path;    /* owned copy */
     FILE *log;     /* every line of the log from now on goes there too */
     FILE *metrics; /* one JSON object per step */
+    /* Before there is a folder: log lines in memory. */
+    FILE *early_log;
+    char *early_text;
+    size_t early_length;
 };
+
+/* Keeps the log's lines from now on for the log file of the folder, which is made only when
+ * everything else is in order. *folder is zeroed. */
+void run_folder_hold_log(struct run_folder *folder);
 
 /*
  * Makes the folder with run.yaml in it. A folder that is there already is an error with
@@ -26,8 +34,8 @@ MUST_USE bool run_folder_create(struct run_folder *folder,
                                 const struct settings *settings, bool overwrites,
                                 struct error *err);
 
-/* False if run_folder_create would refuse; says why. Changes nothing. A run that holds
- * the model or the data of this one is never replaced. */
+/* False if run_folder_create would refuse, or could not write there; says why. Changes
+ * nothing. A run that holds the model or the data of this one is never replaced. */
 MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
                                struct error *err);
 
@@ -39,6 +47,7 @@ MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
 MUST_USE bool run_folder_publish(const struct run_folder *folder, const char *from,
                                  const char *to, struct error *err);
 
-void run_folder_close(struct run_folder *folder); /* takes a zeroed one */
+/* Takes a zeroed one, and one whose log was held for a folder that never came. */
+void run_folder_close(struct run_folder *folder);
 
 #endif

@@ -113,12 +113,43 @@ static void what_is_not_finite_is_null(void **state)
     json_decref(root);
 }
 
+/* C-like names and file names of any bytes stay JSON. */
+static void groups_and_files_are_objects(void **state)
+{
+    (void)state;
+    struct metrics metrics = example();
+    const struct metrics_group groups[] = {{"*norm*", 0.5, 1e-5, 20.0},
+                                           {"other", (double)NAN, 0.0, 3.0}};
+    const struct metrics_source sources[] = {{"a \"b\\\xff\n.jsonl", 1.5},
+                                             {"\xc3\xa9.jsonl", (double)NAN}};
+    metrics.eval_loss = 1.5;
+    metrics.groups = groups;
+    metrics.n_groups = 2;
+    metrics.eval_sources = sources;
+    metrics.n_eval_sources = 2;
+    metrics.is_skipped = true;
+    metrics.is_outlier = true;
+    json_t *root = print(&metrics);
+    json_t *norm = json_object_get(json_object_get(root, "groups"), "*norm*");
+    assert_true(number(norm, "grad_norm") == 0.5);
+    assert_true(number(norm, "update_norm") == 1e-5);
+    assert_true(number(norm, "weight_norm") == 20.0);
+    json_t *other = json_object_get(json_object_get(root, "groups"), "other");
+    assert_true(json_is_null(json_object_get(other, "grad_norm")));
+    json_t *losses = json_object_get(root, "eval_sources");
+    assert_true(number(losses, "a \"b\\??.jsonl") == 1.5);
+    assert_true(json_is_null(json_object_get(losses, "\xc3\xa9.jsonl")));
+    assert_true(json_is_true(json_object_get(root, "outlier")));
+    json_decref(root);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rates_do_not_count_padding),
         cmocka_unit_test(keys_are_those_of_the_contract),
         cmocka_unit_test(what_is_not_finite_is_null),
+        cmocka_unit_test(groups_and_files_are_objects),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

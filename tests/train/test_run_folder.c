@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -41,7 +42,7 @@ static int remove_base(void **state)
 static void make_run(const char *path, bool overwrites, const char *expected)
 {
     struct settings settings;
-    struct run_folder folder;
+    struct run_folder folder = {0};
     struct error err;
     settings_init(&settings);
     settings.run = path;
@@ -158,7 +159,7 @@ static void lost_metrics_are_told(void **state)
 {
     (void)state;
     struct settings settings;
-    struct run_folder folder;
+    struct run_folder folder = {0};
     struct error err;
     char *run = file_join(base, "full");
     settings_init(&settings);
@@ -183,6 +184,86 @@ static void lost_metrics_are_told(void **state)
     mem_free(run);
 }
 
+/* Lines from before the folder are in its log, in order; without a folder they go. */
+static void early_lines_are_in_the_log(void **state)
+{
+    (void)state;
+    struct settings settings;
+    struct run_folder folder = {0};
+    struct error err;
+    char *run = file_join(base, "early");
+    settings_init(&settings);
+    settings.run = run;
+    log_set_level(LOG_WARNING);
+    run_folder_hold_log(&folder);
+    log_warning("said before");
+    assert_true(run_folder_create(&folder, &settings, false, &err));
+    log_warning("said after");
+    run_folder_close(&folder);
+    char *path = file_join(run, "log.txt");
+    char *log = file_read(path, 1 << 20, NULL, &err);
+    assert_string_equal(log,
+                        "lathe: warning: said before\nlathe: warning: said after\n");
+    run_folder_hold_log(&folder);
+    log_warning("said for nobody");
+    run_folder_close(&folder);
+    log_set_level(LOG_ERROR);
+    mem_free(log);
+    mem_free(path);
+    settings_deinit(&settings);
+    mem_free(run);
+}
+
+/* Whatever keeps the folder from being made is told by the check, before any work. */
+static void a_place_that_cannot_be_written_is_refused(void **state)
+{
+    (void)state;
+    char *file = file_join(base, "file");
+    char *below = file_join(file, "a/b");
+    struct error err;
+    assert_true(file_write_atomic(file, "x", 1, &err));
+    make_run(below, false, "is a file");
+    if (geteuid() != 0) { /* root may write anywhere */
+        char *closed = file_join(base, "closed");
+        char *inner = file_join(closed, "run");
+        assert_int_equal(mkdir(closed, 0500), 0);
+        make_run(inner, false, "cannot be written");
+        mem_free(inner);
+        mem_free(closed);
+    }
+    mem_free(below);
+    mem_free(file);
+}
+
+/* Replaced in one move; what was there before is gone, with its files. */
+static void a_folder_is_published_whole(void **state)
+{
+    (void)state;
+    struct error err;
+    struct run_folder folder = {.path = file_join(base, "published")};
+    for (int i = 0; i < 3; i++) {
+        char *fresh = file_join(folder.path, "best.new");
+        char name[16];
+        snprintf(name, sizeof(name), "file-%d", i);
+        char *file = file_join(fresh, name);
+        assert_true(file_make_folders(fresh, &err));
+        assert_true(file_write_atomic(file, "x", 1, &err));
+        if (!run_folder_publish(&folder, "best.new", "best", &err)) {
+            fail_msg("%s", err.message);
+        }
+        char *best = file_join(folder.path, "best");
+        for (int k = 0; k <= i; k++) {
+            snprintf(name, sizeof(name), "file-%d", k);
+            assert_there(best, name, k == i);
+        }
+        assert_there(folder.path, "best.new", false);
+        mem_free(best);
+        mem_free(file);
+        mem_free(fresh);
+    }
+    run_folder_close(&folder);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -190,6 +271,9 @@ int main(void)
         cmocka_unit_test(what_is_no_run_is_never_removed),
         cmocka_unit_test(a_run_that_is_read_is_not_replaced),
         cmocka_unit_test(lost_metrics_are_told),
+        cmocka_unit_test(early_lines_are_in_the_log),
+        cmocka_unit_test(a_place_that_cannot_be_written_is_refused),
+        cmocka_unit_test(a_folder_is_published_whole),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
