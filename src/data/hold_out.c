@@ -71,6 +71,9 @@ void hold_out_split(struct records *records, double share, uint64_t seed,
     records_drop(records);
     *held = records_share(records);
     records_choose(held, is_held, true);
+    for (int32_t i = 0; i < held->n_sources; i++) {
+        held->sources[i].weight = 1.0; /* weights are for training */
+    }
     records_choose(records, is_held, false);
     mem_free(is_held);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "train/settings_data.h"
 #include "train/settings_table.h"
 
 /*
@@ -451,19 +452,6 @@ bool settings_unknown_key(const char *where, const char *key, struct error *err)
 
 /* ---- checks over several keys ---- */
 
-/* The template's own syntax is checked when it is parsed (data/template.c). */
-static bool check_instruction(const struct settings *settings, struct error *err)
-{
-    if (settings->data.template_text == NULL || settings->data.response == NULL) {
-        return error_set(err, ERROR_USAGE,
-                         "data.%s is missing: format instruction needs a template, as "
-                         "\"Q: {question}\\nA: \", and the field of the response",
-                         settings->data.template_text == NULL ? "template"
-                                                              : "response");
-    }
-    return true;
-}
-
 /* Adapters have a rank of their own, or that of the adapter to go on from. */
 static bool check_lora(const struct settings *settings, struct error *err)
 {
@@ -499,11 +487,7 @@ bool settings_check(const struct settings *settings, struct error *err)
     if (settings->run == NULL) {
         return error_set(err, ERROR_USAGE, "run is missing: the folder to write to");
     }
-    if (settings->data.train.n == 0) {
-        return error_set(err, ERROR_USAGE, "data.train is missing: a JSONL file");
-    }
-    if (settings->data.format == RECORDS_INSTRUCTION &&
-        !check_instruction(settings, err)) {
+    if (!settings_data_check(settings, err)) {
         return false;
     }
     if (settings->train.rounding == ROUNDING_STOCHASTIC &&
@@ -521,13 +505,6 @@ bool settings_check(const struct settings *settings, struct error *err)
         return error_set(err, ERROR_USAGE,
                          "train.batch_rows and train.batch_rows_per_rank say the same "
                          "thing twice: give one");
-    }
-    if (settings->data.eval.n == 0 && settings->data.eval_share == 0.0 &&
-        settings->eval.every_steps > 0) {
-        return error_set(err, ERROR_USAGE,
-                         "eval.every_steps is %lld, but there is no data.eval and no "
-                         "data.eval_share",
-                         (long long)settings->eval.every_steps);
     }
     return check_lora(settings, err);
 }
