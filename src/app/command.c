@@ -29,7 +29,8 @@ static const struct command table[] = {
         "log.txt,\n"
         "metrics.jsonl and model/.\n"),
     COMMAND(score,
-            "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) [--json]",
+            "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) "
+            "[--adapter DIR]",
             "loss of a model on text, conversations or token rows",
             "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the "
             "mean over\n"
@@ -48,8 +49,25 @@ static const struct command table[] = {
         "--set data.format=... and the like; without either the first row tells "
         "its format.\n"
         "NO_COLOR=1 shows marks instead of colours.\n"),
-    COMMAND(inspect, "PATH", "what a model, a weight file or a run folder holds",
-            "PATH is a model folder, a .safetensors or .gguf file, or a run folder.\n"),
+    COMMAND(convert, "FROM TO [--dtype TYPE] [--adapter DIR]",
+            "a model in another form: GGUF to Hugging Face, another type, an adapter "
+            "merged",
+            "FROM is a folder in Hugging Face layout or a .gguf file (its tokenizer "
+            "becomes\n"
+            "tokenizer.json). TO is a folder that is not there yet; it appears whole "
+            "or not at\n"
+            "all.\n"),
+    COMMAND(export, "RUN TO [--best | --latest] [--merge] [--dtype TYPE]",
+            "the model or the adapter that a run has made, as a folder of its own",
+            "Takes the model with the lowest held-out loss, or, where the run has "
+            "none, the last\n"
+            "one. The adapter of a LoRA run is copied as it is (PEFT layout), or with "
+            "--merge\n"
+            "becomes a whole model.\n"),
+    COMMAND(inspect, "PATH", "what a model, a weight file, an adapter or a run holds",
+            "PATH is a model folder, a .safetensors or .gguf file, an adapter folder, "
+            "or a run\n"
+            "folder.\n"),
     COMMAND(settings, "[--markdown]",
             "every setting of a run file, with default and meaning", ""),
     COMMAND(help, "[COMMAND] [--man | --completion SHELL]",

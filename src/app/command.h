@@ -67,6 +67,10 @@ bool cmd_score(const struct command *command, int argc, char *const *argv,
                struct error *err);
 bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
                   struct error *err);
+bool cmd_convert(const struct command *command, int argc, char *const *argv,
+                 struct error *err);
+bool cmd_export(const struct command *command, int argc, char *const *argv,
+                struct error *err);
 bool cmd_inspect(const struct command *command, int argc, char *const *argv,
                  struct error *err);
 bool cmd_settings(const struct command *command, int argc, char *const *argv,
