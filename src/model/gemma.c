@@ -13,6 +13,7 @@
 
 #include "base/mem.h"
 #include "graph/build.h"
+#include "model/gemma_cache.h"
 #include "model/gemma_layer.h"
 #include "model/layer_groups.h"
 
@@ -85,17 +86,24 @@ static enum dtype stored_dtype(const struct layers *layers, int index)
     return layers->options->stored == NULL ? DTYPE_F32 : layers->options->stored[index];
 }
 
-/* A tensor of the whole model, as stored: [rows, columns]. */
-static struct value *parameter(struct graph *graph, const struct layers *layers,
-                               enum param_role role)
+/* Row `index` of the table, as stored: [rows, columns]. */
+static struct value *one_parameter(struct graph *graph, const struct layers *layers,
+                                   int index)
 {
-    const int index = params_index(layers->params, role, -1);
-    ASSERT(index >= 0);
     const struct param_info *info = &layers->params->info[index];
     return build_parameter(
         graph, info->name,
         type_make(stored_dtype(layers, index), info->rank, info->dim),
         layers->options->is_trainable[index]);
+}
+
+/* A tensor of the whole model. */
+static struct value *parameter(struct graph *graph, const struct layers *layers,
+                               enum param_role role)
+{
+    const int index = params_index(layers->params, role, -1);
+    ASSERT(index >= 0);
+    return one_parameter(graph, layers, index);
 }
 
 /* The row of the table for one of a layer's tensors (gemma_layer.h), or -1. */
@@ -379,6 +387,51 @@ static void build_group(struct graph *graph, const struct layers *layers,
     loop_end(&loop, graph, group->count, &inner, stream, "layers");
 }
 
+/* ---- layers with caches ---- */
+
+/*
+ * One layer after the other: each has a cache of its own, in an argument of the graph,
+ * so there is nothing for a loop to stack. ple: [L, B, T, P], or NULL. Caches become
+ * what the layers leave in them.
+ */
+static void build_cached_layers(struct graph *graph, const struct layers *layers,
+                                const struct gemma_inputs *inputs, struct value *ple,
+                                struct gemma_stream *stream)
+{
+    struct gemma_caches *caches = inputs->caches;
+    for (int i = 0; i < layers->config->L; i++) {
+        const int kind = gemma_cache_kind(layers->config, i);
+        struct gemma_layer layer = {.config = layers->config,
+                                    .layer = i,
+                                    .compute = layers->options->compute,
+                                    .lora_scale = layers->params->lora_scale,
+                                    .position = inputs->position,
+                                    .cache = {caches->slots[kind],
+                                              caches->key_position[kind], caches->k[i],
+                                              caches->v[i]}};
+        for (int tensor = 0; tensor < GEMMA_LAYER_TENSORS; tensor++) {
+            const int index = tensor_index(layers->params, tensor, i);
+            layer.params[tensor] =
+                index < 0 ? NULL : one_parameter(graph, layers, index);
+        }
+        if (ple != NULL) {
+            const struct type slice = type_slice(&ple->type, 1);
+            layer.ple = build_reshape(graph, build_slice_axis(graph, ple, 0, i, i + 1),
+                                      slice.shape);
+        }
+        const char *outer =
+            graph_push_scope(graph, arena_printf(graph->arena, "layers.%d", i));
+        gemma_layer_build(graph, &layer, stream);
+        graph_pop_scope(graph, outer);
+        if (model_config_owns_kv(layers->config, i)) {
+            caches->k[i] = stream->k[kind];
+            caches->v[i] = stream->v[kind];
+        }
+    }
+}
+
+/* ---- the whole ---- */
+
 /* Zeros that stand for K and V before any layer has made its own. */
 static void start_shared_kv(struct graph *graph, const struct layers *layers,
                             const struct gemma_inputs *inputs,
@@ -481,6 +534,29 @@ static bool model_shares_kv(const struct model_config *config)
     return false;
 }
 
+/* Equal layers in loops. ple: [L, B, T, P], or NULL. */
+static void build_grouped_layers(struct graph *graph, const struct layers *layers,
+                                 const struct gemma_inputs *inputs, struct value *ple,
+                                 struct gemma_stream *stream)
+{
+    const struct model_config *config = layers->config;
+    if (layers->shares_kv) {
+        start_shared_kv(graph, layers, inputs, stream);
+    }
+    struct scope_values all = {
+        .position = inputs->position, .first_key = inputs->first_key, .ple = ple};
+    if (inputs->dropout_seed != NULL && layers->options->dropout > 0.0) {
+        all.seed = inputs->dropout_seed;
+        all.steps = number_layers(graph, config, inputs->dropout_step);
+    }
+    struct layer_group *groups = mem_alloc_array((size_t)config->L, sizeof(*groups));
+    const int n_groups = layer_groups_find(config, layers->params, groups);
+    for (int i = 0; i < n_groups; i++) {
+        build_group(graph, layers, &groups[i], &all, stream);
+    }
+    mem_free(groups);
+}
+
 /* The table is used twice, for the lookup and as the head: it is gathered once, and its
  * gradient is the sum of both. */
 struct gemma_forward gemma_build_forward(struct graph *graph,
@@ -497,32 +573,20 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     forward.table = build_use_param(graph, parameter(graph, &layers, PARAM_EMBED),
                                     options->compute);
     /* Padding is looked up like all else, but its row gets no gradient by that. */
-    forward.embedded =
-        build_embed(graph, forward.table, inputs->ids,
-                    embedding_scale(&layers, PARAM_EMBED, config->embed_scale),
-                    config->pad_id);
+    forward.embedded = build_embed(
+        graph, forward.table, inputs->ids,
+        embedding_scale(&layers, PARAM_EMBED, config->embed_scale), config->pad_id);
     if (config->P > 0) {
         const char *outer = graph_push_scope(graph, "ple");
         forward.ple = build_ple(graph, &layers, inputs, forward.embedded);
         graph_pop_scope(graph, outer);
     }
     struct gemma_stream stream = {.h = forward.embedded};
-    if (layers.shares_kv) {
-        start_shared_kv(graph, &layers, inputs, &stream);
+    if (inputs->caches != NULL) {
+        build_cached_layers(graph, &layers, inputs, forward.ple, &stream);
+    } else {
+        build_grouped_layers(graph, &layers, inputs, forward.ple, &stream);
     }
-    struct scope_values all = {.position = inputs->position,
-                               .first_key = inputs->first_key,
-                               .ple = forward.ple};
-    if (inputs->dropout_seed != NULL && options->dropout > 0.0) {
-        all.seed = inputs->dropout_seed;
-        all.steps = number_layers(graph, config, inputs->dropout_step);
-    }
-    struct layer_group *groups = mem_alloc_array((size_t)config->L, sizeof(*groups));
-    const int n_groups = layer_groups_find(config, params, groups);
-    for (int i = 0; i < n_groups; i++) {
-        build_group(graph, &layers, &groups[i], &all, &stream);
-    }
-    mem_free(groups);
     forward.hidden =
         gemma_layer_norm(graph, config, stream.h,
                          parameter(graph, &layers, PARAM_FINAL_NORM), options->compute);

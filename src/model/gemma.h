@@ -16,6 +16,8 @@
 #include "model/config.h"
 #include "model/params.h"
 
+struct gemma_caches;
+
 /* Arguments of the graph, by these names. Rows are split over replica and shard. */
 struct gemma_inputs {
     struct value *ids;       /* "ids" i32 [B, T] */
@@ -26,6 +28,9 @@ struct gemma_inputs {
     /* u32 scalars: "dropout_seed", and "dropout_step", another one for each pass of the
      * run; NULL: no dropout. */
     struct value *dropout_seed, *dropout_step;
+    /* Keys and values of earlier tokens (gemma_cache.h), which become those after this
+     * pass; then first_key is NULL. NULL: the tokens of a row see each other alone. */
+    struct gemma_caches *caches;
 };
 
 struct gemma_options {

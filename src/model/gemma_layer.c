@@ -25,8 +25,7 @@ struct value *gemma_layer_norm(struct graph *graph, const struct model_config *c
                                enum dtype compute)
 {
     const enum dtype math = compute == DTYPE_BF16 ? DTYPE_F32 : compute;
-    struct value *used =
-        weight == NULL ? NULL : build_use_param(graph, weight, math);
+    struct value *used = weight == NULL ? NULL : build_use_param(graph, weight, math);
     return build_rms_norm(graph, x, used, config->rms_eps,
                           weight != NULL && config->norm_adds_one);
 }
@@ -114,8 +113,9 @@ static struct value *rope(struct graph *graph, const struct gemma_layer *layer,
                       facts->rotary_pairs);
 }
 
-/* K and V of this layer from its normed input x [B, T, D], into the stream. Gemma 4's
- * full layers may have no v_proj: V is then what k_proj gives, before its norm. */
+/* K and V of this layer from its normed input x [B, T, D], into the stream: by way of the
+ * cache, where there is one. Gemma 4's full layers may have no v_proj: V is then what
+ * k_proj gives, before its norm. */
 static void make_kv(struct graph *graph, const struct gemma_layer *layer,
                     struct value *x, struct gemma_stream *stream)
 {
@@ -128,9 +128,32 @@ static void make_kv(struct graph *graph, const struct gemma_layer *layer,
     if (layer->config->has_v_norm) {
         v = gemma_layer_norm(graph, layer->config, v, NULL, layer->compute);
     }
-    stream->k[facts->is_sliding] =
-        rope(graph, layer, norm(graph, layer, raw, PARAM_K_NORM));
+    struct value *k = rope(graph, layer, norm(graph, layer, raw, PARAM_K_NORM));
+    if (layer->cache.k != NULL) {
+        k = build_write_rows(graph, layer->cache.k, k, layer->cache.slots);
+        v = build_write_rows(graph, layer->cache.v, v, layer->cache.slots);
+    }
+    stream->k[facts->is_sliding] = k;
     stream->v[facts->is_sliding] = v;
+}
+
+/* q [B, T, H, K] on the stream's K and V of the layer's kind; window 0 for full layers:
+ * all keys before. */
+static struct value *attend(struct graph *graph, const struct gemma_layer *layer,
+                            struct value *q, const struct gemma_stream *stream)
+{
+    const struct model_config *config = layer->config;
+    const bool is_sliding = config->layer[layer->layer].is_sliding;
+    const int64_t window = is_sliding ? config->window : 0;
+    struct value *k = stream->k[is_sliding];
+    struct value *v = stream->v[is_sliding];
+    if (layer->cache.key_position != NULL) {
+        return build_attention_cached(graph, q, k, v, layer->position,
+                                      layer->cache.key_position,
+                                      config->attention_scale, window);
+    }
+    return build_attention(graph, q, k, v, layer->first_key, config->attention_scale,
+                           window, NULL);
 }
 
 /* q, k [.., K] get a norm and are turned, v is not turned. A layer without K and V of
@@ -138,18 +161,13 @@ static void make_kv(struct graph *graph, const struct gemma_layer *layer,
 static struct value *attention(struct graph *graph, const struct gemma_layer *layer,
                                struct value *x, struct gemma_stream *stream)
 {
-    const struct model_config *config = layer->config;
-    const struct layer_config *facts = &config->layer[layer->layer];
-    struct value *q = split_heads(graph, project(graph, layer, x, PARAM_Q), facts->K);
+    const int64_t K = layer->config->layer[layer->layer].K;
+    struct value *q = split_heads(graph, project(graph, layer, x, PARAM_Q), K);
     q = rope(graph, layer, norm(graph, layer, q, PARAM_Q_NORM));
-    if (model_config_owns_kv(config, layer->layer)) {
+    if (model_config_owns_kv(layer->config, layer->layer)) {
         make_kv(graph, layer, x, stream);
     }
-    /* [B, T, H, K]; window 0 for full layers: all keys from first_key on. */
-    struct value *out = build_attention(graph, q, stream->k[facts->is_sliding],
-                                        stream->v[facts->is_sliding], layer->first_key,
-                                        config->attention_scale,
-                                        facts->is_sliding ? config->window : 0, NULL);
+    struct value *out = attend(graph, layer, q, stream);
     const struct shape *shape = &out->type.shape;
     const int64_t dim[] = {shape->dim[0], shape->dim[1], shape->dim[2] * shape->dim[3]};
     out = build_reshape(graph, out, type_shape(3, dim));

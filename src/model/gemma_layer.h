@@ -9,9 +9,9 @@
 #include "model/params.h"
 
 /*
- * What flows from layer to layer. K and V (after norm and RoPE, [B, T, G, K]) of the
- * last layer that made its own, by kind: [0] full, [1] sliding; NULL where nobody
- * shares.
+ * What flows from layer to layer. K and V (after norm and RoPE, [B, T, G, K], or the
+ * caches with them) of the last layer that made its own, by kind: [0] full, [1] sliding;
+ * NULL where nobody shares.
  */
 struct gemma_stream {
     struct value *h;    /* [B, T, D] */
@@ -34,6 +34,13 @@ struct gemma_dropout {
     struct value *step; /* u32 scalar, another one for each pass and layer */
 };
 
+/* Keys and values of earlier tokens, for the layer's kind. */
+struct gemma_layer_cache {
+    struct value *slots;        /* i32 [B, T]: where those of this pass go */
+    struct value *key_position; /* i32 [B, S]: what the slots hold then */
+    struct value *k, *v;        /* [B, S, G, K]; NULL: the stream has them */
+};
+
 struct gemma_layer {
     const struct model_config *config; /* of the whole model */
     int layer;                         /* this one, or one that is equal */
@@ -43,7 +50,8 @@ struct gemma_layer {
     struct value
         *params[GEMMA_LAYER_TENSORS]; /* as stored; NULL where the layer has none */
     struct value *position;           /* i32 [B, T] */
-    struct value *first_key;          /* i32 [B, T] */
+    struct value *first_key;          /* i32 [B, T]; NULL with a cache */
+    struct gemma_layer_cache cache;   /* empty: tokens see those of their row alone */
     struct value *ple;                /* [B, T, P] this layer's input, or NULL */
 };
 

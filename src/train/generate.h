@@ -12,20 +12,20 @@
  *
  * A request is the whole text so far. What a row has read already is not read again, so
  * the next turn of a conversation costs its own tokens only. A generator over the live
- * parameters of a training step gives decoder_source.buffer; after they have changed,
+ * parameters of a training step gives decoding_source.buffer; after they have changed,
  * generate_forget.
  */
 #ifndef TRAIN_GENERATE_H
 #define TRAIN_GENERATE_H
 
-#include "train/decoder.h"
+#include "train/decoding.h"
 #include "train/sampler.h"
 
 struct generator;
 struct tokenizer;
 
 struct generate_options {
-    struct decoder_options decoder;    /* .rows: most requests at a time */
+    struct decoding_options decoding;  /* .rows: most requests at a time */
     const struct tokenizer *tokenizer; /* borrowed */
     /* Nonzero, from any thread: generate_run ends after the token at hand. Or NULL. */
     const _Atomic int *stop;
@@ -33,7 +33,7 @@ struct generate_options {
 
 MUST_USE struct generator *generate_create(struct engine *engine,
                                            const struct generate_options *options,
-                                           const struct decoder_source *source,
+                                           const struct decoding_source *source,
                                            struct error *err);
 void generate_destroy(struct generator *generator); /* takes NULL; before the engine */
 
@@ -87,6 +87,6 @@ struct generate_speed generate_last_speed(const struct generator *generator);
 /* The parameters have changed: nothing that was read counts any more. */
 void generate_forget(struct generator *generator);
 
-const struct decoder *generate_decoder(const struct generator *generator);
+const struct decoding *generate_decoding(const struct generator *generator);
 
 #endif
