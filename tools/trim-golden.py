@@ -21,6 +21,7 @@ DERIVED = {
     "gemma4-e2b-tiny-frozen-ple": (4,),
     "gemma4-e2b-tiny-rightpad": (4,),
     "gemma4-e2b-tiny-leftpad": (),
+    "gemma4-e2b-tiny-lora": tuple(range(10)),
 }
 
 
@@ -72,9 +73,9 @@ def main():
         for name in ("input.json", "expected.json"):
             content = json.loads((source / case / name).read_text())
             (folder / name).write_text(json.dumps(content, separators=(",", ":")) + "\n")
-        weights = source / case / "model.safetensors"
-        if weights.exists():
-            shutil.copyfile(weights, folder / weights.name)
+        for name in ("model.safetensors", "adapter_config.json", "adapter_model.safetensors"):
+            if (source / case / name).exists():
+                shutil.copyfile(source / case / name, folder / name)
         tensors = read_safetensors(source / case / "expected.safetensors")
         kept = {k: v for k, v in tensors.items() if keeps(k, DERIVED.get(case))}
         write_safetensors(folder / "expected.safetensors", kept)

@@ -23,6 +23,7 @@
 
 struct golden {
     struct model_source source;
+    struct lora *adapter; /* NULL: none */
     json_t *input, *expected_json;
     struct safetensors *expected;
     struct records records[GOLDEN_BATCHES];
@@ -91,14 +92,18 @@ static void read_batch(struct golden *golden, int k)
     }
 }
 
+/* Before the names of an adapter's tensors. */
+static const char peft_prefix[] = "base_model.model.";
+
 static void read_trainable(struct golden *golden)
 {
     const struct params *params = golden->source.params;
     golden->is_trainable = mem_alloc_array((size_t)params->n, sizeof(bool));
     const json_t *names = json_object_get(golden->expected_json, "trainable");
     for (size_t i = 0; i < json_array_size(names); i++) {
-        const int index =
-            params_find(params, json_string_value(json_array_get(names, i)));
+        const char *name = json_string_value(json_array_get(names, i));
+        name += str_starts_with(name, peft_prefix) ? strlen(peft_prefix) : 0;
+        const int index = params_find(params, name);
         assert_true(index >= 0);
         golden->is_trainable[index] = true;
     }
@@ -121,6 +126,13 @@ struct golden *golden_open(const char *name)
         fail_msg("%s", err.message);
     }
     golden->source.path = NULL; /* on this stack */
+    snprintf(path, sizeof(path), "tests/golden/%s", name);
+    if (lora_is_folder(path)) {
+        golden->adapter = lora_open(path, golden->source.params, &err);
+        if (golden->adapter == NULL) {
+            fail_msg("%s", err.message);
+        }
+    }
     snprintf(path, sizeof(path), "tests/golden/%s/expected.safetensors", name);
     golden->expected = safetensors_open(path, &err);
     if (golden->expected == NULL) {
@@ -141,6 +153,7 @@ void golden_close(struct golden *golden)
     }
     mem_free(golden->is_trainable);
     safetensors_close(golden->expected);
+    lora_close(golden->adapter);
     model_source_close(&golden->source);
     json_decref(golden->input);
     json_decref(golden->expected_json);
@@ -152,9 +165,20 @@ const struct model_source *golden_source(const struct golden *golden)
     return &golden->source;
 }
 
+/* A weights_read_fn; context is the golden. */
+static bool read_param(void *context, int param, int64_t first_row, int64_t n_rows,
+                       float *target, struct error *err)
+{
+    struct golden *golden = context;
+    return param < golden->source.params->n_model
+               ? model_source_read(&golden->source, param, first_row, n_rows, target,
+                                   err)
+               : lora_read(golden->adapter, param, first_row, n_rows, target, err);
+}
+
 struct step_source golden_step_source(struct golden *golden)
 {
-    return (struct step_source){.read = model_source_read, .context = &golden->source};
+    return (struct step_source){.read = read_param, .context = golden};
 }
 
 int32_t golden_B(const struct golden *golden)
@@ -258,6 +282,14 @@ double golden_number(const struct golden *golden, const char *section, const cha
                  section == NULL ? "" : section, key, index);
     }
     return json_number_value(at);
+}
+
+const char *golden_name(const struct golden *golden, int param, char buffer[300])
+{
+    const struct params *params = golden->source.params;
+    snprintf(buffer, 300, "%s%s", param < params->n_model ? "" : peft_prefix,
+             params->info[param].name);
+    return buffer;
 }
 
 const bool *golden_trainable(const struct golden *golden)

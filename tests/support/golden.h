@@ -18,7 +18,8 @@ enum { GOLDEN_BATCHES = 4 };
 
 struct golden;
 
-/* name: a folder of tests/golden. A missing file fails the test. */
+/* name: a folder of tests/golden. A missing file fails the test. Where it has an adapter,
+ * that is part of the model (params.h). */
 struct golden *golden_open(const char *name);
 void golden_close(struct golden *golden);
 
@@ -52,6 +53,10 @@ const float *golden_tensor(const struct golden *golden, const char *name,
  * for arrays, -1 for none; section NULL: top level. */
 double golden_number(const struct golden *golden, const char *section, const char *key,
                      int index);
+
+/* Name of the tensor in the reference's lists: its own, or, of an adapter, that of
+ * PEFT. Returns `buffer`. */
+const char *golden_name(const struct golden *golden, int param, char buffer[300]);
 
 /* Whether the reference trained this tensor. [params->n], owned by the golden. */
 const bool *golden_trainable(const struct golden *golden);

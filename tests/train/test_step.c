@@ -31,6 +31,7 @@ static const char *const cases[] = {
     "gemma3-tiny-packed",
     "gemma4-e2b-tiny-rightpad",
     "gemma4-e2b-tiny-leftpad",
+    "gemma4-e2b-tiny-lora",
 };
 
 static bool is_left_padded(const char *name)
@@ -98,8 +99,10 @@ static double check_gradients(struct golden *golden, struct step *step, bool has
         }
         const int64_t n = params->info[i].n_elements;
         float *mean = mean_gradient(step, params, i, weight_sum);
-        char name[300];
-        snprintf(name, sizeof(name), "grad.%s", params->info[i].name);
+        char own[300];
+        char name[310];
+        golden_name(golden, i, own);
+        snprintf(name, sizeof(name), "grad.%s", own);
         int64_t n_expected = 0;
         const float *expected = golden_tensor(golden, name, &n_expected);
         if (has_sums && expected != NULL) {
@@ -113,7 +116,7 @@ static double check_gradients(struct golden *golden, struct step *step, bool has
         const double l2 = golden_l2(mean, n);
         squares += l2 * l2;
         if (has_sums) {
-            const json_t *entry = json_object_get(grads, params->info[i].name);
+            const json_t *entry = json_object_get(grads, own);
             const double expected_l2 = json_number_value(json_object_get(entry, "l2"));
             if (fabs(l2 - expected_l2) > 1e-4 * expected_l2 + 1e-12) {
                 fail_msg("%s: L2 %.9g, expected %.9g", name, l2, expected_l2);
@@ -162,7 +165,8 @@ static void check_final_parameters(struct golden *golden, struct step *step)
     const json_t *finals = json_object_get(golden_json(golden), "final_parameters");
     struct error err;
     for (int i = 0; i < params->n; i++) {
-        const json_t *expected = json_object_get(finals, params->info[i].name);
+        char name[300];
+        const json_t *expected = json_object_get(finals, golden_name(golden, i, name));
         if (expected == NULL || !golden_trainable(golden)[i]) {
             continue;
         }
