@@ -7,11 +7,14 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "text/tokenizer.h"
+#include "text/tokenizer_write.h"
 
 /* A model without a tokenizer is still a model: what needs one says so. */
-static bool open_model(struct lathe_model *model, struct error *err)
+static bool open_model(struct lathe_model *model, const char *adapter,
+                       struct error *err)
 {
-    if (!model_source_open(&model->source, model->path, true, false, err)) {
+    if (!model_source_open(&model->source, model->path, true, false, err) ||
+        (adapter != NULL && !model_source_open_adapter(&model->source, adapter, err))) {
         return false;
     }
     struct error ignored;
@@ -25,11 +28,10 @@ static bool open_model(struct lathe_model *model, struct error *err)
 struct lathe_model *lathe_model_open(const char *path, const char *adapter,
                                      struct lathe_error *error)
 {
-    (void)adapter;
     struct error err;
     struct lathe_model *model = mem_alloc(sizeof(*model));
     model->path = mem_strdup(path);
-    if (!open_model(model, &err)) {
+    if (!open_model(model, adapter, &err)) {
         lathe_model_close(model);
         lathe_report(error, &err);
         return NULL;
@@ -96,12 +98,10 @@ void lathe_model_tensor(const struct lathe_model *model, int i,
                                     .dim = {info->dim[0], info->dim[1]}};
 }
 
-/* The one way to the values, for all that use them. */
-bool lathe_model_rows(void *context, int param, int64_t first_row, int64_t n_rows,
-                      float *target, struct error *err)
+/* A weights_read_fn takes any pointer, though nothing is written through it. */
+static void *source_of(const struct lathe_model *model)
 {
-    const struct lathe_model *model = context;
-    return weights_read(model->source.weights, param, first_row, n_rows, target, err);
+    return (void *)(uintptr_t)&model->source;
 }
 
 bool lathe_model_read(const struct lathe_model *model, int i, int64_t first,
@@ -111,7 +111,7 @@ bool lathe_model_read(const struct lathe_model *model, int i, int64_t first,
     const int64_t rows = model->source.params->info[i].dim[0];
     ASSERT(0 <= first && first <= rows && 0 <= n_rows && n_rows <= rows - first);
     struct error err;
-    return weights_read(model->source.weights, i, first, n_rows, target, &err) ||
+    return model_source_read(source_of(model), i, first, n_rows, target, &err) ||
            lathe_report(error, &err);
 }
 
@@ -125,14 +125,14 @@ bool lathe_model_write(const struct lathe_model *model, const char *folder,
         error_set(&err, ERROR_USAGE, "dtype '%s': expected f32, bf16 or f16", dtype);
         return lathe_report(error, &err);
     }
-    /* Only read from, though a weights_read_fn takes any pointer. */
     const struct weights_output output = {
         .config = &model->source.config,
         .params = model->source.params,
         .dtype = type,
-        .read = lathe_model_rows,
-        .context = (void *)(uintptr_t)model,
+        .read = model_source_read,
+        .context = source_of(model),
         .source_path = model->path,
+        .write_tokenizer = tokenizer_write_from,
     };
     return weights_write_folder(folder, &output, &err) || lathe_report(error, &err);
 }

@@ -12,9 +12,8 @@
 #include "train/model_source.h"
 #include "train/settings.h"
 
-struct error;
 struct engine;
-struct lora;
+struct error;
 
 /* Fills the caller's error, unless that is NULL. Returns false, always. */
 bool lathe_report(struct lathe_error *error, const struct error *err);
@@ -29,14 +28,10 @@ struct lathe_tokenizer {
 
 struct lathe_model {
     char *path;
-    struct model_source source;       /* with weights; the model's own tensors */
+    struct model_source source;       /* with weights and, if asked for, an adapter */
     struct lathe_tokenizer tokenizer; /* of the source; NULL inside: none */
     int n_threads;                    /* 0: one per processor */
 };
-
-/* Rows of the model's own tensors (a weights_read_fn; context is the model). */
-MUST_USE bool lathe_model_rows(void *model, int param, int64_t first_row,
-                               int64_t n_rows, float *target, struct error *err);
 
 /* An engine with the model's threads. */
 MUST_USE struct engine *lathe_model_engine(const struct lathe_model *model,

@@ -90,7 +90,8 @@ static bool create_step(struct scorer *scorer, struct error *err)
                   .compute = DTYPE_F32},
         .evaluates = true,
     };
-    const struct step_source source = {.read = lathe_model_rows, .context = model};
+    const struct step_source source = {.read = model_source_read,
+                                       .context = &model->source};
     scorer->step = step_create(scorer->engine, &options, &source, err);
     return scorer->step != NULL && step_load(scorer->step, err);
 }
