@@ -3,6 +3,8 @@
  */
 #include "base/json.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -10,6 +12,30 @@
 #include "base/mem.h"
 
 enum { DEPTH_LIMIT = 100 };
+
+/* jansson tells a lack of memory as a fault of the text, "invalid token", and a row would
+ * be blamed that is in order. So its memory is small host memory: running out ends the
+ * process. */
+static void *allocate(size_t bytes)
+{
+    void *pointer = malloc(bytes);
+    if (pointer == NULL) {
+        mem_exhausted(bytes);
+    }
+    return pointer;
+}
+
+/* Values made before or by others are freed all the same: it is malloc's memory either
+ * way. An allocator that the program has chosen stays. */
+static void set_allocator(void)
+{
+    json_malloc_t allocates = NULL;
+    json_free_t frees = NULL;
+    json_get_alloc_funcs(&allocates, &frees);
+    if (allocates == malloc && frees == free) {
+        json_set_alloc_funcs(allocate, free);
+    }
+}
 
 /*
  * jansson's own limit is 2048 calls deep. Counted before parsing, outside of strings.
@@ -49,6 +75,8 @@ json_t *json_parse(const char *text, size_t length, const char *where,
                   DEPTH_LIMIT);
         return NULL;
     }
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, set_allocator);
     json_error_t fault;
     json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
     if (value == NULL) {

@@ -59,7 +59,7 @@ void mem_report_fatal(const char *message)
 }
 
 /* The buffer is on the stack, and _exit runs no handlers: either could allocate. */
-NORETURN static void end_exhausted(size_t bytes)
+void mem_exhausted(size_t bytes)
 {
     char message[128];
     snprintf(message, sizeof(message),
@@ -131,7 +131,7 @@ void *mem_alloc(size_t bytes)
 {
     void *pointer = any_block(bytes);
     if (pointer == NULL) {
-        end_exhausted(bytes);
+        mem_exhausted(bytes);
     }
     if (bytes < map_from_bytes) {
         memset(pointer, 0, bytes);
@@ -143,7 +143,7 @@ void *mem_alloc_array(size_t count, size_t element_bytes)
 {
     size_t bytes;
     if (!mem_size_mul(count, element_bytes, &bytes)) {
-        end_exhausted(bytes);
+        mem_exhausted(bytes);
     }
     return mem_alloc(bytes);
 }
@@ -158,11 +158,11 @@ void *mem_grow_array(void *owned_old, size_t old_count, size_t count,
     }
     size_t bytes;
     if (!mem_size_mul(count, element_bytes, &bytes)) {
-        end_exhausted(bytes);
+        mem_exhausted(bytes);
     }
     void *grown = any_block(bytes);
     if (grown == NULL) {
-        end_exhausted(bytes);
+        mem_exhausted(bytes);
     }
     if (owned_old != NULL) {
         memcpy(grown, owned_old, old_count * element_bytes);

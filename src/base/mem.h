@@ -40,6 +40,10 @@ MUST_USE void *mem_try_alloc(size_t bytes, const char *what, struct error *err);
  * next) fails, once; 0 = none. */
 void mem_fail_try_alloc(int64_t n);
 
+/* How mem_alloc ends the process when `bytes` are not to be had; for libraries that can
+ * be given an allocator. */
+NORETURN void mem_exhausted(size_t bytes);
+
 /* Takes NULL. */
 void mem_free(void *pointer);
 

@@ -49,6 +49,10 @@ static bool next(struct walk *walk)
         walk->has_event = false;
     }
     if (!yaml_parser_parse(&walk->parser, &walk->event)) {
+        if (walk->parser.error == YAML_MEMORY_ERROR) {
+            return error_set(walk->err, ERROR_RESOURCE,
+                             "%s: no memory for the YAML reader", walk->file);
+        }
         const yaml_mark_t *mark = &walk->parser.problem_mark;
         return error_set(walk->err, ERROR_USAGE, "%s:%zu:%zu: %s", walk->file,
                          mark->line + 1, mark->column + 1,
