@@ -54,13 +54,13 @@ static bool open_generator(struct lathe_generator *generator, int32_t context_to
     }
     const struct generate_options options = {
         .decoding = {.config = &model->source.config,
-                    .params = model->source.params,
-                    .rows = 1,
-                    .context = context_tokens},
+                     .params = model->source.params,
+                     .rows = 1,
+                     .context = context_tokens},
         .tokenizer = model->tokenizer.tokenizer,
     };
     const struct decoding_source source = {.read = model_source_read,
-                                          .context = &model->source};
+                                           .context = &model->source};
     generator->generator = generate_create(generator->engine, &options, &source, err);
     return generator->generator != NULL;
 }
