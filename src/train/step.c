@@ -2,7 +2,7 @@
  * step - state and programs. Buffers are kept in one list by argument name; each
  * program looks its arguments and outputs up once, at creation.
  */
-#include "train/step.h"
+#include "train/step_parts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -14,51 +14,10 @@
 #include "data/batch.h"
 #include "graph/build.h"
 
-/* A compiled graph with its arguments and outputs in the graph's order. */
-struct bound {
-    struct program *program;   /* owned */
-    struct buffer **arguments; /* borrowed from the step's state */
-    struct buffer **outputs;
-};
-
-/* Batches of one kind: their inputs and the program that reads them. */
-struct pass {
-    struct bound bound;
-    struct buffer *ids, *position, *first_key, *loss_rows, *targets, *weight, *ple_rows;
-    struct buffer *dropout_seed, *dropout_step; /* NULL: no dropout */
-    struct buffer *loss_sum, *token_loss; /* outputs; token_loss of evaluation only */
-    int64_t C;                            /* entries of loss_rows */
-};
-
-struct named_buffer {
-    const char *name; /* owned */
-    struct buffer *buffer;
-    bool is_borrowed; /* memory of the source */
-};
-
-struct step {
-    struct engine *engine;
-    struct step_options options;
-    struct step_source source;  /* where parameters come from */
-    struct pass grad;           /* empty unless options.trains */
-    struct pass evaluate;       /* empty unless options.evaluates */
-    struct bound update;        /* empty unless options.trains */
-    struct named_buffer *state; /* parameters, accumulators, moments, update's inputs */
-    size_t n_state, state_capacity;
-    struct buffer **parameters; /* [params->n]; NULL: stays in its file */
-    /* inputs, set before a run */
-    struct buffer *keep, *hyper, *inverse, *clip, *update_loss_sum;
-    struct buffer *rounding_seed, *rounding_step; /* NULL: to nearest */
-    struct buffer *grad_norm, *applied;           /* outputs of the update */
-    float *ple_staging; /* [B, T, L*P] rows of a frozen per-layer table, or NULL */
-    bool has_gradients; /* sums hold something since the last update */
-    int64_t n_updates;  /* that were applied */
-};
-
 /* ---- buffers by name ---- */
 
 /* Linear, at creation only: running uses the bound lists. */
-static struct buffer *find_buffer(const struct step *step, const char *name)
+struct buffer *step_find_buffer(const struct step *step, const char *name)
 {
     for (size_t i = 0; i < step->n_state; i++) {
         if (strcmp(step->state[i].name, name) == 0) {
@@ -85,7 +44,7 @@ static const void *view_of(const struct step *step, int param, enum dtype dtype)
 static struct buffer *state_buffer(struct step *step, const char *name,
                                    const struct type *type, struct error *err)
 {
-    struct buffer *buffer = find_buffer(step, name);
+    struct buffer *buffer = step_find_buffer(step, name);
     if (buffer != NULL) {
         return buffer;
     }
@@ -107,8 +66,8 @@ static struct buffer *state_buffer(struct step *step, const char *name,
  * Compiles the graph and binds its arguments and outputs. `prefix` makes the names of
  * inputs that belong to this program alone (batches) unique; state is shared by name.
  */
-static bool bind(struct step *step, struct graph *owned_graph, const char *prefix,
-                 struct bound *bound, struct error *err)
+bool step_bind(struct step *step, struct graph *owned_graph, const char *prefix,
+               struct bound *bound, struct error *err)
 {
     bound->program = backend_compile(step->engine, owned_graph, err);
     if (bound->program == NULL) {
@@ -148,7 +107,7 @@ static bool bind(struct step *step, struct graph *owned_graph, const char *prefi
 }
 
 /* Takes what bind left half done. */
-static void unbind(struct bound *bound)
+void step_unbind(struct bound *bound)
 {
     backend_program_destroy(bound->program);
     mem_free(bound->arguments);
@@ -157,12 +116,12 @@ static void unbind(struct bound *bound)
 }
 
 /* NULL: this program has no such argument. */
-static struct buffer *prefixed(const struct step *step, const char *prefix,
-                               const char *name)
+struct buffer *step_find_prefixed(const struct step *step, const char *prefix,
+                                  const char *name)
 {
     char full[400];
     snprintf(full, sizeof(full), "%s%s", prefix, name);
-    return find_buffer(step, full);
+    return step_find_buffer(step, full);
 }
 
 /* C comes along: the batches of a pass have as many entries of loss_rows. */
@@ -170,51 +129,46 @@ static bool create_pass(struct step *step, struct graph *owned_graph,
                         const char *prefix, int64_t C, struct pass *pass,
                         struct error *err)
 {
-    if (!bind(step, owned_graph, prefix, &pass->bound, err)) {
+    if (!step_bind(step, owned_graph, prefix, &pass->bound, err)) {
         return false;
     }
     /* Gradients and losses of a batch can be lost; an update is never cut. */
     backend_program_allow_abandon(pass->bound.program);
-    pass->ids = prefixed(step, prefix, "ids");
-    pass->position = prefixed(step, prefix, "position");
-    pass->first_key = prefixed(step, prefix, "first_key");
-    pass->loss_rows = prefixed(step, prefix, "loss_rows");
-    pass->targets = prefixed(step, prefix, "targets");
-    pass->weight = prefixed(step, prefix, "weight");
-    pass->ple_rows = prefixed(step, prefix, "ple_rows");
-    pass->dropout_seed = prefixed(step, prefix, "dropout_seed");
-    pass->dropout_step = prefixed(step, prefix, "dropout_step");
-    pass->loss_sum = prefixed(step, prefix, "out:loss_sum");
-    pass->token_loss = prefixed(step, prefix, "out:token_loss");
+    pass->ids = step_find_prefixed(step, prefix, "ids");
+    pass->position = step_find_prefixed(step, prefix, "position");
+    pass->first_key = step_find_prefixed(step, prefix, "first_key");
+    pass->loss_rows = step_find_prefixed(step, prefix, "loss_rows");
+    pass->targets = step_find_prefixed(step, prefix, "targets");
+    pass->weight = step_find_prefixed(step, prefix, "weight");
+    pass->ple_rows = step_find_prefixed(step, prefix, "ple_rows");
+    pass->dropout_seed = step_find_prefixed(step, prefix, "dropout_seed");
+    pass->dropout_step = step_find_prefixed(step, prefix, "dropout_step");
+    pass->loss_sum = step_find_prefixed(step, prefix, "out:loss_sum");
+    pass->token_loss = step_find_prefixed(step, prefix, "out:token_loss");
     pass->C = C;
     return true;
 }
 
 /* ---- creation ---- */
 
-/* The update is built from the gradient graph before that one is handed over: compiling
+/* The updates are built from the gradient graph before that one is handed over: compiling
  * takes it. */
 static bool create_training(struct step *step, struct error *err)
 {
     const struct mesh mesh = mesh_single();
-    struct graph *grad = step_graphs_grad(&mesh, &step->options.shape);
-    struct graph *update = step_graphs_update(&mesh, grad, step->options.is_stochastic);
-    if (!create_pass(step, grad, "grad:", step->options.shape.C, &step->grad, err)) {
-        graph_destroy(update);
+    const struct step_shape *shape = &step->options.shape;
+    struct graph *grad = step_graphs_grad(&mesh, shape);
+    if (!step_update_create(step, grad, err)) {
+        graph_destroy(grad);
         return false;
     }
-    if (!bind(step, update, "update:", &step->update, err)) {
+    if (!create_pass(step, grad, "grad:", shape->C, &step->grad, err)) {
         return false;
     }
-    step->keep = find_buffer(step, "grad:keep");
-    step->hyper = find_buffer(step, "update:hyper");
-    step->inverse = find_buffer(step, "update:inverse");
-    step->clip = find_buffer(step, "update:clip");
-    step->update_loss_sum = find_buffer(step, "update:loss_sum");
-    step->rounding_seed = find_buffer(step, "update:seed");
-    step->rounding_step = find_buffer(step, "update:step");
-    step->grad_norm = find_buffer(step, "update:out:grad_norm");
-    step->applied = find_buffer(step, "update:out:applied");
+    step->keep = step_find_buffer(step, "grad:keep");
+    if (step_graphs_has_objective(shape)) {
+        step->token_loss = mem_alloc_array((size_t)shape->C, sizeof(float));
+    }
     return true;
 }
 
@@ -250,7 +204,7 @@ struct step *step_create(struct engine *engine, const struct step_options *optio
         goto fail;
     }
     for (int i = 0; i < shape->params->n; i++) {
-        step->parameters[i] = find_buffer(step, shape->params->info[i].name);
+        step->parameters[i] = step_find_buffer(step, shape->params->info[i].name);
     }
     if (shape->has_ple_rows) {
         /* B * T rows of L * P numbers. */
@@ -275,9 +229,9 @@ void step_destroy(struct step *step)
     if (step == NULL) {
         return;
     }
-    unbind(&step->grad.bound);
-    unbind(&step->evaluate.bound);
-    unbind(&step->update);
+    step_unbind(&step->grad.bound);
+    step_unbind(&step->evaluate.bound);
+    step_update_destroy(step);
     for (size_t i = 0; i < step->n_state; i++) {
         backend_buffer_destroy(step->state[i].buffer);
         mem_free((void *)(uintptr_t)step->state[i].name);
@@ -285,6 +239,7 @@ void step_destroy(struct step *step)
     mem_free(step->state);
     mem_free(step->parameters);
     mem_free(step->ple_staging);
+    mem_free(step->token_loss);
     mem_free(step);
 }
 
@@ -391,13 +346,19 @@ bool step_read_param(void *context, int param, int64_t first_row, int64_t n_rows
     return done;
 }
 
+struct buffer *step_param_buffer(void *context, int param)
+{
+    const struct step *step = context;
+    return step->parameters[param];
+}
+
 /* Of the sum, not of the mean. */
 const float *step_gradient(struct step *step, int param)
 {
     char name[400];
     snprintf(name, sizeof(name), "acc.grad.%s",
              step->options.shape.params->info[param].name);
-    struct buffer *buffer = find_buffer(step, name);
+    struct buffer *buffer = step_find_buffer(step, name);
     return buffer == NULL ? NULL : backend_buffer_host(buffer, 0);
 }
 
@@ -424,7 +385,7 @@ static bool look_up_ple(struct step *step, const struct batch *batch, struct err
 }
 
 /* NULL: the graph has no such input. */
-static bool upload_if(struct buffer *buffer, const void *host, struct error *err)
+bool step_upload_if(struct buffer *buffer, const void *host, struct error *err)
 {
     return buffer == NULL || backend_upload(buffer, 0, host, err);
 }
@@ -442,12 +403,12 @@ static bool upload_batch(struct step *step, const struct pass *pass,
          !backend_upload(pass->ple_rows, 0, step->ple_staging, err))) {
         return false;
     }
-    return upload_if(pass->ids, batch->ids, err) &&
-           upload_if(pass->position, batch->position, err) &&
-           upload_if(pass->first_key, batch->first_key, err) &&
-           upload_if(pass->loss_rows, batch->loss_rows, err) &&
-           upload_if(pass->targets, batch->targets, err) &&
-           upload_if(pass->weight, batch->weight, err);
+    return step_upload_if(pass->ids, batch->ids, err) &&
+           step_upload_if(pass->position, batch->position, err) &&
+           step_upload_if(pass->first_key, batch->first_key, err) &&
+           step_upload_if(pass->loss_rows, batch->loss_rows, err) &&
+           step_upload_if(pass->targets, batch->targets, err) &&
+           step_upload_if(pass->weight, batch->weight, err);
 }
 
 /* What dropout is drawn from: the batch's place in the run counts passes, and goes on
@@ -459,14 +420,32 @@ static bool upload_dropout(const struct step *step, const struct pass *pass,
     const uint32_t key = (uint32_t)(seed ^ seed >> 32);
     const uint32_t number =
         (uint32_t)(batch->position_from + (int64_t)batch->micro * batch->rows);
-    return upload_if(pass->dropout_seed, &key, err) &&
-           upload_if(pass->dropout_step, &number, err);
+    return step_upload_if(pass->dropout_seed, &key, err) &&
+           step_upload_if(pass->dropout_step, &number, err);
 }
 
 /* One run of the program over its own arguments and outputs. */
-static bool execute(const struct bound *bound, struct error *err)
+bool step_execute(const struct bound *bound, struct error *err)
 {
     return backend_execute(bound->program, bound->arguments, bound->outputs, err);
+}
+
+/* The cross entropy of the batch: the program's own sum, unless more is learned than
+ * that. */
+static bool fetch_loss(struct step *step, const struct batch *batch, double *loss_sum,
+                       struct error *err)
+{
+    if (step->token_loss == NULL) {
+        return backend_fetch(step->grad.loss_sum, 0, loss_sum, err);
+    }
+    if (!backend_fetch(step->grad.token_loss, 0, step->token_loss, err)) {
+        return false;
+    }
+    *loss_sum = 0.0;
+    for (int32_t c = 0; c < batch->n_targets; c++) {
+        *loss_sum += (double)batch->weight[c] * (double)step->token_loss[c];
+    }
+    return true;
 }
 
 /* keep is false for the first micro-batch of a step: its gradients are set, not added,
@@ -479,55 +458,12 @@ bool step_accumulate(struct step *step, const struct batch *batch, double *loss_
     const unsigned char keep = step->has_gradients;
     if (!upload_batch(step, &step->grad, batch, err) ||
         !upload_dropout(step, &step->grad, batch, err) ||
-        !upload_if(step->keep, &keep, err) || !execute(&step->grad.bound, err) ||
-        !backend_fetch(step->grad.loss_sum, 0, loss_sum, err)) {
+        !step_upload_if(step->keep, &keep, err) ||
+        !step_execute(&step->grad.bound, err) ||
+        !fetch_loss(step, batch, loss_sum, err)) {
         return false;
     }
     step->has_gradients = true;
-    return true;
-}
-
-/*
- * c1 = 1 - beta1^count, c2 = 1 - beta2^count
- * in f64 and rounded once. A skipped step does not count: the next one has the same
- * corrections.
- */
-bool step_update(struct step *step, const struct step_hyper *hyper,
-                 struct step_result *result, struct error *err)
-{
-    ASSERT(step->has_gradients && hyper->weight_sum > 0.0);
-    const double count = (double)(step->n_updates + 1);
-    float values[ADAMW_N_HYPER];
-    values[ADAMW_LR] = (float)hyper->lr;
-    values[ADAMW_BETA1] = (float)hyper->beta1;
-    values[ADAMW_BETA2] = (float)hyper->beta2;
-    values[ADAMW_EPS] = (float)hyper->eps;
-    values[ADAMW_DECAY] = (float)hyper->weight_decay;
-    /* From the betas as the kernel has them, so that the first step divides by exactly
-     * what it multiplied with. */
-    values[ADAMW_BIAS_CORRECTION1] =
-        (float)(1.0 - pow((double)values[ADAMW_BETA1], count));
-    values[ADAMW_BIAS_CORRECTION2] =
-        (float)(1.0 - pow((double)values[ADAMW_BETA2], count));
-    /* One division for the whole step: gradients are sums until here. */
-    const double inverse = 1.0 / hyper->weight_sum;
-    /* Chance is drawn from words of 32 bits: both halves of the seed count. */
-    const uint32_t seed = (uint32_t)(step->options.seed ^ step->options.seed >> 32);
-    const uint32_t number = (uint32_t)(step->n_updates + 1);
-    unsigned char applied = 0;
-    if (!backend_upload(step->hyper, 0, values, err) ||
-        !backend_upload(step->inverse, 0, &inverse, err) ||
-        !backend_upload(step->clip, 0, &hyper->clip_norm, err) ||
-        !backend_upload(step->update_loss_sum, 0, &hyper->loss_sum, err) ||
-        !upload_if(step->rounding_seed, &seed, err) ||
-        !upload_if(step->rounding_step, &number, err) || !execute(&step->update, err) ||
-        !backend_fetch(step->grad_norm, 0, &result->grad_norm, err) ||
-        !backend_fetch(step->applied, 0, &applied, err)) {
-        return false;
-    }
-    result->is_applied = applied != 0;
-    step->n_updates += applied != 0;
-    step->has_gradients = false;
     return true;
 }
 
@@ -541,7 +477,7 @@ bool step_evaluate(struct step *step, const struct batch *batch, double *loss_su
 {
     ASSERT(step->options.evaluates);
     return upload_batch(step, &step->evaluate, batch, err) &&
-           execute(&step->evaluate.bound, err) &&
+           step_execute(&step->evaluate.bound, err) &&
            backend_fetch(step->evaluate.loss_sum, 0, loss_sum, err) &&
            (token_loss == NULL ||
             backend_fetch(step->evaluate.token_loss, 0, token_loss, err));
@@ -562,9 +498,9 @@ size_t step_state_bytes(const struct step *step)
 /* Programs run one after the other and may share: the largest counts. */
 size_t step_working_bytes(const struct step *step)
 {
-    const struct program *programs[] = {
-        step->grad.bound.program, step->evaluate.bound.program, step->update.program};
-    size_t bytes = 0;
+    const struct program *programs[] = {step->grad.bound.program,
+                                        step->evaluate.bound.program};
+    size_t bytes = step_update_bytes(step);
     for (size_t i = 0; i < ARRAY_LENGTH(programs); i++) {
         if (programs[i] != NULL && backend_program_bytes(programs[i]) > bytes) {
             bytes = backend_program_bytes(programs[i]);

@@ -32,6 +32,11 @@ struct step_options {
      * nearest. */
     bool is_stochastic;
     uint64_t seed; /* of such rounding, and of dropout */
+    /* Tensors with rates of their own: group[i] of parameter i, below n_groups; NULL:
+     * one group. Borrowed by step_create. */
+    const int *group; /* [params->n] */
+    int n_groups;
+    bool has_norms; /* keep a program for steps that tell norms by group */
 };
 
 /* Reads rows of a parameter for step_load and, for a frozen per-layer table, for each
@@ -55,20 +60,37 @@ void step_destroy(struct step *step); /* takes NULL; before the engine */
 MUST_USE bool step_load(struct step *step, struct error *err);
 
 /* Gradient of one micro-batch, added to the sums (set, for the first after an update).
- * *loss_sum: sum over targets of weight times loss. */
+ * *loss_sum: sum over targets of weight times cross entropy, without what z-loss and label
+ * smoothing add to what is learned. */
 MUST_USE bool step_accumulate(struct step *step, const struct batch *batch,
                               double *loss_sum, struct error *err);
 
+/* What a group of tensors has of its own. */
+struct step_group {
+    double lr, weight_decay;
+};
+
 struct step_hyper {
     double lr, beta1, beta2, eps, weight_decay;
+    /* [n_groups] in place of lr and weight_decay; NULL: these hold for all. */
+    const struct step_group *groups;
+    double max_norm;   /* a larger gradient norm skips the step; 0: none does */
+    bool wants_norms;  /* needs has_norms */
     double clip_norm;  /* 0: off */
     double weight_sum; /* of all targets since the last update; above 0 */
     double loss_sum;   /* the same for the loss */
 };
 
+struct step_norms {
+    double grad;   /* of the mean gradient, before clipping */
+    double update; /* of what was added to the weights */
+    double weight; /* of these afterwards */
+};
+
 struct step_result {
     double grad_norm; /* of the mean gradient, before clipping */
-    bool is_applied;  /* false: not finite, skipped, nothing has changed */
+    bool is_applied;  /* false: not finite or too large, skipped, nothing has changed */
+    const struct step_norms *norms; /* [n_groups] the step's; NULL: not wanted */
 };
 
 MUST_USE bool step_update(struct step *step, const struct step_hyper *hyper,
@@ -84,6 +106,10 @@ MUST_USE bool step_evaluate(struct step *step, const struct batch *batch,
 /* Parameter `param` as it is now (a weights_read_fn; context is the step). */
 MUST_USE bool step_read_param(void *step, int param, int64_t first_row, int64_t n_rows,
                               float *target, struct error *err);
+
+/* The parameter's buffer, for programs beside the step's own (context is the step); NULL:
+ * it stays in its file. */
+struct buffer *step_param_buffer(void *step, int param);
 
 /* The gradient sum of a trained tensor, for tests and reports; NULL: not trained, or
  * the engine's memory cannot be read in place. [elements of the tensor] */

@@ -90,7 +90,8 @@ static void update_holds_each_trained_tensor_once(void **state)
     struct step_shape shape = shape_of(golden);
     shape.has_ple_rows = true;
     struct graph *grad = step_graphs_grad(&mesh, &shape);
-    struct graph *update = step_graphs_update(&mesh, grad, false);
+    struct graph *update =
+        step_graphs_update(&mesh, grad, &(struct step_update_options){0});
     int n_trained = 0;
     for (int i = 0; i < params->n; i++) {
         const int output = graph_find_output(update, params->info[i].name);
