@@ -242,7 +242,7 @@ static bool run_round(struct ingest *ingest, struct line_window *lines, bool *is
     if (!take_blocks(ingest, err)) {
         return false;
     }
-    if (options->progress != NULL) {
+    if (options->progress != NULL && !*is_end) {
         options->progress(options->progress_context, options->where,
                           (int64_t)ingest->done, (int64_t)line_window_bytes(lines));
     }
