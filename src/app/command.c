@@ -28,6 +28,15 @@ static const struct command table[] = {
         "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
         "log.txt,\n"
         "metrics.jsonl and model/.\n"),
+    COMMAND(generate, "MODEL [--prompt TEXT | --chat TEXT] [--adapter DIR]",
+            "text from a model: for a prompt, a message, or in a conversation",
+            "--prompt goes on from plain text; --chat answers a message in the turn "
+            "format of the\n"
+            "model. Without either, standard input is the message, or, on a terminal, a "
+            "conversation\n"
+            "begins. Text streams to standard output and ends with the turn; speeds go "
+            "to standard\n"
+            "error. The same seed gives the same text.\n"),
     COMMAND(score,
             "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) "
             "[--adapter DIR]",

@@ -63,6 +63,8 @@ bool command_usage_error(const struct command *command, const char *what,
 /* cmd_*.c */
 bool cmd_train(const struct command *command, int argc, char *const *argv,
                struct error *err);
+bool cmd_generate(const struct command *command, int argc, char *const *argv,
+                  struct error *err);
 bool cmd_score(const struct command *command, int argc, char *const *argv,
                struct error *err);
 bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
