@@ -27,4 +27,8 @@ MUST_USE bool machine_store_peak(const char *engine, double gflops, struct error
 /* "AMD EPYC 7763 64-Core Processor", or "unknown processor". Returns `buffer`. */
 const char *machine_processor(char buffer[100]);
 
+/* Gigabytes that n_threads (0: all) read and write a second, measured now (a moment), or
+ * 0.0 with an error. */
+double machine_measure_bandwidth(int n_threads, struct error *err);
+
 #endif
