@@ -35,12 +35,33 @@ static int64_t n_blocks(const struct attention *a)
     return base_div_up(a->T, a->tokens_per_block);
 }
 
+/* Copied where they are bf16: q, k, v, and out. */
+static const struct wide_array arrays[] = {
+    {false, 0}, {false, 1}, {false, 2}, {true, 0}};
+
+enum { N_ARRAYS = ARRAY_LENGTH(arrays), OUT = 3 };
+
+static size_t scratch_bytes(const struct node *node, size_t bytes)
+{
+    (void)bytes;
+    return wide_copies_bytes(node, arrays, N_ARRAYS);
+}
+
+/* Copying and rounding around the phase that is always there. */
+static int n_phases(const struct node *node, size_t bytes)
+{
+    (void)bytes;
+    return wide_has_bf16(node) ? 3 : 1;
+}
+
 /* Later blocks of a causal sequence see more keys; tasks are small enough to even
  * out. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
-    (void)phase;
     (void)bytes;
+    if (wide_has_bf16(node) && phase != 1) {
+        return wide_copies_tasks(node, arrays, N_ARRAYS, phase == 2);
+    }
     const struct attention a = attention_shape(node);
     return a.B * a.n_strands * n_blocks(&a);
 }
@@ -109,18 +130,18 @@ static void finish_rows(const struct attention *a, const struct attention_block 
 
 /* task = (b * n_strands + strand) * n_blocks + block. Blocks of keys are walked in
  * order, so each row is the same sum whichever thread runs it. */
-static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
-                void *thread_scratch)
+static void run_block(const struct kernel_call *call, int local_rank, int64_t task,
+                      struct running *running)
 {
-    (void)phase;
     const struct kernel_rank *rank = &call->ranks[local_rank];
-    const struct attention a = attention_operands(call, rank);
+    const struct attention a =
+        attention_operands(call, local_rank, arrays, rank->scratch);
+    float *out = wide_copies_get(call, local_rank, arrays, OUT, rank->scratch);
     struct attention_block block = {
         .b = task / n_blocks(&a) / a.n_strands,
         .strand = task / n_blocks(&a) % a.n_strands,
         .tokens = grid_span(task % n_blocks(&a), a.tokens_per_block, a.T),
     };
-    struct running *running = thread_scratch;
     for (int64_t r = 0; r < ATTENTION_ROWS; r++) {
         running->largest[r] = -INFINITY;
         running->sum[r] = 0;
@@ -128,10 +149,27 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
     const struct grid_span seen = attention_visible(&a, block.b, block.tokens);
     for (int64_t j = seen.begin; j < seen.end; j += ATTENTION_KEYS) {
         block.keys = (struct grid_span){j, base_min(j + ATTENTION_KEYS, seen.end)};
-        add_keys(&a, &block, j == seen.begin, running, rank->outputs[0]);
+        add_keys(&a, &block, j == seen.begin, running, out);
     }
-    finish_rows(&a, &block, running, rank->outputs[0], rank->outputs[1]);
+    finish_rows(&a, &block, running, out, rank->outputs[1]);
+}
+
+static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
+                void *thread_scratch)
+{
+    if (wide_has_bf16(call->node) && phase != 1) {
+        wide_copies_run(call, local_rank, arrays, N_ARRAYS, phase == 2,
+                        call->ranks[local_rank].scratch, task);
+    } else {
+        run_block(call, local_rank, task, thread_scratch);
+    }
 }
 
 const struct kernel kernel_attention = {
-    .thread_bytes = thread_bytes, .n_tasks = n_tasks, .run = run};
+    .supports = wide_takes,
+    .scratch_bytes = scratch_bytes,
+    .thread_bytes = thread_bytes,
+    .n_phases = n_phases,
+    .n_tasks = n_tasks,
+    .run = run,
+};

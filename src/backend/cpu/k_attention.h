@@ -12,6 +12,7 @@
 
 #include "backend/cpu/gemm.h"
 #include "backend/cpu/k_grid.h"
+#include "backend/cpu/k_wide.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
 
@@ -36,9 +37,9 @@ struct attention {
 /* Shapes and attributes only. */
 struct attention attention_shape(const struct node *node);
 
-/* And the first four operands of one rank. */
-struct attention attention_operands(const struct kernel_call *call,
-                                    const struct kernel_rank *rank);
+/* And the first four operands of one rank, the first three of `arrays` in f32. */
+struct attention attention_operands(const struct kernel_call *call, int local_rank,
+                                    const struct wide_array *arrays, void *copies);
 
 /* One block of scores: tokens of sequence b (their rows of one strand) times keys. */
 struct attention_block {

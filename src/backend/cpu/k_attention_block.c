@@ -32,14 +32,14 @@ struct attention attention_shape(const struct node *node)
 }
 
 /* Cheap enough to be made anew by each task. */
-struct attention attention_operands(const struct kernel_call *call,
-                                    const struct kernel_rank *rank)
+struct attention attention_operands(const struct kernel_call *call, int local_rank,
+                                    const struct wide_array *arrays, void *copies)
 {
     struct attention a = attention_shape(call->node);
-    a.q = rank->inputs[0];
-    a.k = rank->inputs[1];
-    a.v = rank->inputs[2];
-    a.first_key = rank->inputs[3];
+    a.q = wide_copies_get(call, local_rank, arrays, 0, copies);
+    a.k = wide_copies_get(call, local_rank, arrays, 1, copies);
+    a.v = wide_copies_get(call, local_rank, arrays, 2, copies);
+    a.first_key = call->ranks[local_rank].inputs[3];
     a.native = call->native;
     a.gemm = call->gemm;
     return a;

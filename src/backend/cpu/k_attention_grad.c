@@ -63,14 +63,23 @@ static size_t seen_bytes(const struct segments *segments)
     return (size_t)base_round_up((int64_t)bytes, 64);
 }
 
-/* What each part has seen, then the parts; aligned, as vectors are read from there. */
+/* Copied where they are bf16, in the order of `enum array`. */
+static const struct wide_array arrays[] = {{false, 0}, {false, 1}, {false, 2},
+                                           {false, 4}, {false, 6}, {true, 0},
+                                           {true, 1},  {true, 2}};
+
+enum array { Q, K, V, OUT, DOUT, DQ, DK, DV, N_ARRAYS };
+
+/* Copies, what each part has seen, then the parts; aligned, as vectors are read from
+ * there. */
 static size_t scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
     const struct attention a = attention_shape(node);
     const struct segments segments = cut_segments(&a);
     const size_t part_bytes = 2 * (size_t)(a.T * a.K) * sizeof(float);
-    return seen_bytes(&segments) + (size_t)segments.n_parts * part_bytes;
+    return wide_copies_bytes(node, arrays, N_ARRAYS) + seen_bytes(&segments) +
+           (size_t)segments.n_parts * part_bytes;
 }
 
 /* About 256 KiB: p and ds of one block. */
@@ -80,13 +89,30 @@ static size_t thread_bytes(const struct node *node)
     return sizeof(struct blocks);
 }
 
+/* Copying and rounding around the two phases that are always there. */
+static int n_phases(const struct node *node, size_t bytes)
+{
+    (void)bytes;
+    return wide_has_bf16(node) ? 4 : 2;
+}
+
+/* The phase as f32 counts it: 0 and 1; before and behind, -1 and 2. */
+static int inner_phase(const struct node *node, int phase)
+{
+    return wide_has_bf16(node) ? phase - 1 : phase;
+}
+
 /* Phase 1 has a task for every KEYS_PER_SUM keys of a sequence, which nobody else
  * writes. */
 static int64_t n_tasks(const struct node *node, int phase, size_t bytes)
 {
     (void)bytes;
     const struct attention a = attention_shape(node);
-    return phase == 0 ? cut_segments(&a).n_parts : a.B * base_div_up(a.T, KEYS_PER_SUM);
+    const int inner = inner_phase(node, phase);
+    if (inner < 0 || inner > 1) {
+        return wide_copies_tasks(node, arrays, N_ARRAYS, inner > 1);
+    }
+    return inner == 0 ? cut_segments(&a).n_parts : a.B * base_div_up(a.T, KEYS_PER_SUM);
 }
 
 /* p and ds of row r, zero where unseen; in: scores and dp. delta = sum over K of out *
@@ -226,24 +252,41 @@ static void sum_keys(const struct attention_grad *grad, int64_t task)
 }
 
 /* Operands: q, k, v, first_key, out, lse, dout. Results: dq, dk, dv. */
-static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
-                void *thread_scratch)
+static struct attention_grad operands(const struct kernel_call *call, int local_rank)
 {
     const struct kernel_rank *rank = &call->ranks[local_rank];
+    float *array[N_ARRAYS];
+    for (int i = 0; i < N_ARRAYS; i++) {
+        array[i] = wide_copies_get(call, local_rank, arrays, i, rank->scratch);
+    }
     struct attention_grad grad = {
-        .a = attention_operands(call, rank),
-        .out = rank->inputs[4],
+        .a = attention_operands(call, local_rank, arrays, rank->scratch),
+        .out = array[OUT],
         .lse = rank->inputs[5],
-        .dout = rank->inputs[6],
-        .dq = rank->outputs[0],
-        .dk = rank->outputs[1],
-        .dv = rank->outputs[2],
-        .seen = rank->scratch,
+        .dout = array[DOUT],
+        .dq = array[DQ],
+        .dk = array[DK],
+        .dv = array[DV],
     };
     grad.segments = cut_segments(&grad.a);
     unsigned char *scratch = rank->scratch;
+    scratch += wide_copies_bytes(call->node, arrays, N_ARRAYS);
+    grad.seen = (void *)scratch;
     grad.parts = (void *)(scratch + seen_bytes(&grad.segments));
-    if (phase == 0) {
+    return grad;
+}
+
+static void run(const struct kernel_call *call, int local_rank, int phase, int64_t task,
+                void *thread_scratch)
+{
+    const int inner = inner_phase(call->node, phase);
+    if (inner < 0 || inner > 1) {
+        wide_copies_run(call, local_rank, arrays, N_ARRAYS, inner > 1,
+                        call->ranks[local_rank].scratch, task);
+        return;
+    }
+    const struct attention_grad grad = operands(call, local_rank);
+    if (inner == 0) {
         grad_segment(&grad, task, thread_scratch);
     } else {
         sum_keys(&grad, task);
@@ -251,9 +294,10 @@ static void run(const struct kernel_call *call, int local_rank, int phase, int64
 }
 
 const struct kernel kernel_attention_grad = {
+    .supports = wide_takes,
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
-    .n_phases = grid_two_phases,
+    .n_phases = n_phases,
     .n_tasks = n_tasks,
     .run = run,
 };

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "backend/cpu/k_grid.h"
+#include "backend/cpu/k_wide.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/plain.h"
 
@@ -46,14 +47,16 @@ static const void *element(const struct operand *operand, int64_t i)
 
 /* Elements i .. i + n as f32, in `block`. A scalar is one element, which the loops
  * repeat. */
-static void widen(const struct operand *operand, int64_t i, int64_t n, float *block)
+static void widen(const struct native *native, const struct operand *operand, int64_t i,
+                  int64_t n, float *block)
 {
-    dtype_to_f32(operand->dtype, element(operand, i), block,
-                 (size_t)(operand->is_scalar ? 1 : n));
+    wide_convert(native, operand->dtype, element(operand, i), DTYPE_F32, block,
+                 operand->is_scalar ? 1 : n);
 }
 
 /* What all the run functions below need: where this task's elements are. */
 struct part {
+    const struct native *native;
     int64_t start, n;
     enum dtype dtype; /* of the result */
     unsigned char *result;
@@ -66,6 +69,7 @@ static struct part part_of(const struct kernel_call *call, int local_rank, int64
     const int64_t start = task * KERNEL_CHUNK;
     unsigned char *result = call->ranks[local_rank].outputs[0];
     return (struct part){
+        .native = call->native,
         .start = start,
         .n = base_min(KERNEL_CHUNK, type_elements(type) - start),
         .dtype = type->dtype,
@@ -86,13 +90,13 @@ static void run_widened(plain_binary_fn loop, const struct operand *a,
     for (int64_t i = 0; i < part->n; i += BLOCK) {
         const int64_t n = base_min(BLOCK, part->n - i);
         unsigned char *target = part->result + (size_t)i * dtype_bytes(part->dtype);
-        widen(a, part->start + i, n, left);
-        widen(b, part->start + i, n, right);
+        widen(part->native, a, part->start + i, n, left);
+        widen(part->native, b, part->start + i, n, right);
         if (part->dtype == DTYPE_BOOL) {
             loop(left, a->is_scalar, right, b->is_scalar, target, n);
         } else {
             loop(left, a->is_scalar, right, b->is_scalar, result, n);
-            dtype_from_f32(part->dtype, result, target, (size_t)n);
+            wide_convert(part->native, DTYPE_F32, result, part->dtype, target, n);
         }
     }
 }
@@ -151,12 +155,12 @@ static void run_one_operand(const struct kernel_call *call, int local_rank,
     for (int64_t i = 0; i < part.n; i += BLOCK) {
         const int64_t n = base_min(BLOCK, part.n - i);
         unsigned char *target = part.result + (size_t)i * dtype_bytes(part.dtype);
-        widen(&x, part.start + i, n, block);
+        widen(part.native, &x, part.start + i, n, block);
         if (part.dtype == DTYPE_BOOL) {
             loop(block, target, n);
         } else {
             loop(block, block, n);
-            dtype_from_f32(part.dtype, block, target, (size_t)n);
+            wide_convert(part.native, DTYPE_F32, block, part.dtype, target, n);
         }
     }
 }
@@ -182,7 +186,7 @@ static void run_is_finite(const struct kernel_call *call, int local_rank, int ph
     run_one_operand(call, local_rank, task, loops->is_finite);
 }
 
-/* plain_cast knows all pairs. Rewriting passes also use it, with equal types, to
+/* All pairs, those with bf16 in vectors. Rewriting passes also use it, with equal types, to
  * copy. */
 static void run_cast(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
@@ -191,7 +195,8 @@ static void run_cast(const struct kernel_call *call, int local_rank, int phase,
     (void)thread_scratch;
     const struct part part = part_of(call, local_rank, task);
     const struct operand x = operand_of(call, local_rank, 0);
-    plain_cast(x.dtype, element(&x, part.start), part.dtype, part.result, part.n);
+    wide_convert(part.native, x.dtype, element(&x, part.start), part.dtype, part.result,
+                 part.n);
 }
 
 /* One loop per element size; `a` and `b` step by 1, or by 0 where they are scalars. */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "backend/cpu/k_grid.h"
+#include "backend/cpu/k_wide.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/plain.h"
 
@@ -98,7 +99,8 @@ union block {
 };
 
 /* target += source, n elements; sums of bf16 and f16 are rounded each time. */
-static void add_row(enum dtype dtype, unsigned char *target, enum dtype source_dtype,
+static void add_row(const struct native *native, enum dtype dtype,
+                    unsigned char *target, enum dtype source_dtype,
                     const unsigned char *source, int64_t n)
 {
     const plain_binary_fn add = plain_loops_of(dtype)->binary[PLAIN_ADD];
@@ -113,11 +115,12 @@ static void add_row(enum dtype dtype, unsigned char *target, enum dtype source_d
     for (int64_t i = 0; i < n; i += BLOCK) {
         const int64_t count = base_min(BLOCK, n - i);
         unsigned char *part = target + (size_t)i * dtype_bytes(dtype);
-        plain_cast(dtype, part, middle, &sums, count);
-        plain_cast(source_dtype, source + (size_t)i * dtype_bytes(source_dtype), middle,
-                   &terms, count);
+        wide_convert(native, dtype, part, middle, &sums, count);
+        wide_convert(native, source_dtype,
+                     source + (size_t)i * dtype_bytes(source_dtype), middle, &terms,
+                     count);
         add(&sums, false, &terms, false, &sums, count);
-        plain_cast(middle, &sums, dtype, part, count);
+        wide_convert(native, middle, &sums, dtype, part, count);
     }
 }
 
@@ -163,7 +166,8 @@ static void run_scatter(const struct kernel_call *call, int local_rank, int phas
     const int64_t n_ids = type_elements(&node->inputs[1]->type);
     for (int64_t i = 0; i < n_ids; i++) {
         if (ids[i] >= first && ids[i] < end && ids[i] != node->attributes.ignore_row) {
-            add_row(acc->dtype, target + (size_t)(ids[i] * n) * dtype_bytes(acc->dtype),
+            add_row(call->native, acc->dtype,
+                    target + (size_t)(ids[i] * n) * dtype_bytes(acc->dtype),
                     rows->dtype, source + (size_t)(i * n) * dtype_bytes(rows->dtype),
                     n);
         }

@@ -14,9 +14,9 @@
 #include <string.h>
 
 #include "backend/cpu/gemm.h"
+#include "backend/cpu/k_wide.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
-#include "backend/cpu/plain.h"
 
 enum {
     TILE = 512,         /* longest side of a tile */
@@ -208,12 +208,12 @@ static void multiply(const struct tile *tile, const struct block *a,
 }
 
 /* n_rows x n_columns elements from one block to another, with the dtypes of both. */
-static void convert(const struct block *from, const struct block *to, int64_t n_rows,
-                    int64_t n_columns)
+static void convert(const struct native *native, const struct block *from,
+                    const struct block *to, int64_t n_rows, int64_t n_columns)
 {
     for (int64_t i = 0; i < n_rows; i++) {
-        plain_cast(from->dtype, at(from, i * from->stride), to->dtype,
-                   at(to, i * to->stride), n_columns);
+        wide_convert(native, from->dtype, at(from, i * from->stride), to->dtype,
+                     at(to, i * to->stride), n_columns);
     }
 }
 
@@ -221,9 +221,9 @@ static void convert(const struct block *from, const struct block *to, int64_t n_
  * k_runs_down: the k dimension is the slow one in memory (a transposed, b not); then
  * the part has n_k rows of `side` elements, else `side` rows of n_k. The widened copy
  * has the same orientation, packed. */
-static struct block widen(const struct block *operand, bool k_runs_down, int64_t side,
-                          int64_t k0, int64_t n_k, enum dtype real,
-                          unsigned char *scratch)
+static struct block widen(const struct native *native, const struct block *operand,
+                          bool k_runs_down, int64_t side, int64_t k0, int64_t n_k,
+                          enum dtype real, unsigned char *scratch)
 {
     struct block part = *operand;
     part.data = at(operand, k_runs_down ? k0 * operand->stride : k0);
@@ -231,7 +231,8 @@ static struct block widen(const struct block *operand, bool k_runs_down, int64_t
         return part;
     }
     const struct block widened = {scratch, real, k_runs_down ? side : n_k};
-    convert(&part, &widened, k_runs_down ? n_k : side, k_runs_down ? side : n_k);
+    convert(native, &part, &widened, k_runs_down ? n_k : side,
+            k_runs_down ? side : n_k);
     return widened;
 }
 
@@ -279,24 +280,25 @@ static struct layout make_layout(const struct node *node, const struct grid *gri
 static void run_widened(const struct tile *tile, const struct layout *layout,
                         enum dtype real, unsigned char *scratch)
 {
+    const struct native *native = tile->call->native;
     unsigned char *a_scratch = scratch;
     unsigned char *b_scratch = scratch + layout->a_bytes;
     const bool widens_c = layout->c_bytes > 0;
     const struct block sums = {b_scratch + layout->b_bytes, real, tile->n};
     const struct block *c = widens_c ? &sums : &tile->c;
     if (widens_c && tile->accumulates) {
-        convert(&tile->c, &sums, tile->m, tile->n);
+        convert(native, &tile->c, &sums, tile->m, tile->n);
     }
     for (int64_t k0 = 0; k0 < tile->k; k0 += layout->k_step) {
         const int64_t n_k = base_min(layout->k_step, tile->k - k0);
-        const struct block a =
-            widen(&tile->a, tile->transpose_a, tile->m, k0, n_k, real, a_scratch);
-        const struct block b =
-            widen(&tile->b, !tile->transpose_b, tile->n, k0, n_k, real, b_scratch);
+        const struct block a = widen(native, &tile->a, tile->transpose_a, tile->m, k0,
+                                     n_k, real, a_scratch);
+        const struct block b = widen(native, &tile->b, !tile->transpose_b, tile->n, k0,
+                                     n_k, real, b_scratch);
         multiply(tile, &a, &b, c, n_k, tile->accumulates || k0 > 0);
     }
     if (widens_c) {
-        convert(&sums, &tile->c, tile->m, tile->n);
+        convert(native, &sums, &tile->c, tile->m, tile->n);
     }
 }
 

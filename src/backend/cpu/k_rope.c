@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "backend/cpu/k_grid.h"
+#include "backend/cpu/k_wide.h"
 #include "backend/cpu/kernel.h"
 #include "backend/cpu/native.h"
 
@@ -18,10 +19,11 @@ static size_t scratch_bytes(const struct node *node, size_t bytes)
     return (size_t)node->attributes.pairs * sizeof(float);
 }
 
-/* Cosines and sines of the token at hand. */
+/* Cosines and sines of the token at hand; a head before and after, of bf16. */
 static size_t thread_bytes(const struct node *node)
 {
-    return 2 * (size_t)node->attributes.pairs * sizeof(float);
+    return 2 * (size_t)node->attributes.pairs * sizeof(float) +
+           wide_room_bytes(node, 2, node->inputs[0]->type.shape.dim[3]);
 }
 
 /* x [B, T, H, K]: a task has whole tokens, all heads of each. */
@@ -47,10 +49,12 @@ static void compute_frequencies(const struct node *node, float *frequencies)
 /* x [B, T, H, K] -> y, turned by sign * angle; position i32 [B, T]. (y[d], y[d + K/2])
  * = (x[d] cos a - x[d + K/2] sin a, x[d + K/2] cos a + x[d] sin a), a = position *
  * frequency[d]. */
-static void turn_tokens(const struct kernel_call *call, const struct kernel_rank *rank,
-                        const float *x, float sign, int64_t task, float *cosines)
+static void turn_tokens(const struct kernel_call *call, int local_rank,
+                        const struct wide *x, float sign, int64_t task, float *cosines)
 {
     const struct node *node = call->node;
+    const struct kernel_rank *rank = &call->ranks[local_rank];
+    const struct wide y = wide_output(call, local_rank, 0);
     const int64_t *dim = node->inputs[0]->type.shape.dim;
     const int64_t H = dim[2];
     const int64_t K = dim[3];
@@ -61,13 +65,16 @@ static void turn_tokens(const struct kernel_call *call, const struct kernel_rank
     const int32_t *position = rank->inputs[1];
     const float *frequencies = rank->scratch;
     float *sines = cosines + pairs;
-    float *y = rank->outputs[0];
+    float *room = sines + pairs;
     for (int64_t t = tokens.begin; t < tokens.end; t++) {
         call->native->rope_angles((float)position[t], frequencies, pairs, cosines,
                                   sines);
         for (int64_t h = 0; h < H; h++) {
             const int64_t at = (t * H + h) * K;
-            call->native->rope_row(x + at, cosines, sines, K / 2, pairs, sign, y + at);
+            float *target = wide_target(&y, at, room + K);
+            call->native->rope_row(wide_read(x, at, K, room), cosines, sines, K / 2,
+                                   pairs, sign, target);
+            wide_store(&y, at, K, target);
         }
     }
 }
@@ -76,11 +83,11 @@ static void turn_tokens(const struct kernel_call *call, const struct kernel_rank
 static void run_forward(const struct kernel_call *call, int local_rank, int phase,
                         int64_t task, void *thread_scratch)
 {
-    const struct kernel_rank *rank = &call->ranks[local_rank];
     if (phase == 0) {
-        compute_frequencies(call->node, rank->scratch);
+        compute_frequencies(call->node, call->ranks[local_rank].scratch);
     } else {
-        turn_tokens(call, rank, rank->inputs[0], 1.0F, task, thread_scratch);
+        const struct wide x = wide_input(call, local_rank, 0);
+        turn_tokens(call, local_rank, &x, 1.0F, task, thread_scratch);
     }
 }
 
@@ -89,15 +96,16 @@ static void run_forward(const struct kernel_call *call, int local_rank, int phas
 static void run_grad(const struct kernel_call *call, int local_rank, int phase,
                      int64_t task, void *thread_scratch)
 {
-    const struct kernel_rank *rank = &call->ranks[local_rank];
     if (phase == 0) {
-        compute_frequencies(call->node, rank->scratch);
+        compute_frequencies(call->node, call->ranks[local_rank].scratch);
     } else {
-        turn_tokens(call, rank, rank->inputs[2], -1.0F, task, thread_scratch);
+        const struct wide x = wide_input(call, local_rank, 2);
+        turn_tokens(call, local_rank, &x, -1.0F, task, thread_scratch);
     }
 }
 
 const struct kernel kernel_rope = {
+    .supports = wide_takes,
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
     .n_phases = grid_two_phases,
@@ -106,6 +114,7 @@ const struct kernel kernel_rope = {
 };
 
 const struct kernel kernel_rope_grad = {
+    .supports = wide_takes,
     .scratch_bytes = scratch_bytes,
     .thread_bytes = thread_bytes,
     .n_phases = grid_two_phases,

@@ -83,6 +83,13 @@ struct native {
     void (*widen_bf16)(const uint16_t *x, int64_t n, float *y);
     /* f32 to bf16, to nearest even; x and y are apart. */
     void (*round_bf16)(const float *x, int64_t n, uint16_t *y);
+    /* The same up or down: by the 16 bits above `shift` of words[i] * factor, as
+     * build_adamw_stochastic says. Infinity and NaN stay. */
+    void (*round_bf16_by_chance)(const float *x, const uint32_t *words, uint32_t factor,
+                                 int shift, int64_t n, uint16_t *y);
+    /* Words first .. first + n of random_bits(seed, purpose, step). */
+    void (*random_words)(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t first,
+                         int64_t n, uint32_t *words);
 
     double (*sum_squares)(const float *x, int64_t n);
 

@@ -55,6 +55,12 @@ void NATIVE(loss_grad_row)(float *z, float lse, float gain, float floor, float w
 /* native_bf16.c: flat arrays [n]. */
 void NATIVE(widen_bf16)(const uint16_t *x, int64_t n, float *y);
 void NATIVE(round_bf16)(const float *x, int64_t n, uint16_t *y);
+void NATIVE(round_bf16_by_chance)(const float *x, const uint32_t *words,
+                                  uint32_t factor, int shift, int64_t n, uint16_t *y);
+
+/* native_random.c */
+void NATIVE(random_words)(uint64_t seed, uint32_t purpose, uint64_t step,
+                          uint64_t first, int64_t n, uint32_t *words);
 
 /* native_dots.c: x [m, k], w [n, k], y [m, n]. */
 void NATIVE(dots_f32)(const float *x, int64_t x_stride, int64_t m, const float *w,

@@ -49,6 +49,8 @@ const struct native NATIVE_TABLE(ISA) = {
     .loss_grad_row = NATIVE(loss_grad_row),
     .widen_bf16 = NATIVE(widen_bf16),
     .round_bf16 = NATIVE(round_bf16),
+    .round_bf16_by_chance = NATIVE(round_bf16_by_chance),
+    .random_words = NATIVE(random_words),
     .sum_squares = NATIVE(sum_squares),
     .adamw = NATIVE(adamw),
 };
