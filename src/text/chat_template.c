@@ -298,13 +298,19 @@ static void compare_text(const struct walk *piece, struct str *difference)
     }
     if (n_words >= 3) {
         struct str text = {0};
-        const bool is_long = piece->length > MAX_MARK_BYTES;
-        str_add_char(&text, '"');
-        for (size_t i = 0; i < piece->length && i < MAX_MARK_BYTES; i++) {
-            const char c = piece->piece[i];
-            str_add_char(&text, c == '\n' ? ' ' : c);
+        size_t n = piece->length;
+        if (n > MAX_MARK_BYTES) {
+            n = MAX_MARK_BYTES;
+            while (n > 0 && ((unsigned char)piece->piece[n] & 0xC0) == 0x80) {
+                n--; /* not in the middle of a character */
+            }
         }
-        str_add(&text, is_long ? "...\"" : "\"");
+        str_add_char(&text, '"');
+        for (size_t i = 0; i < n; i++) {
+            const unsigned char c = (unsigned char)piece->piece[i];
+            str_add_char(&text, c < 0x20 || c == 0x7f ? ' ' : piece->piece[i]);
+        }
+        str_add(&text, n < piece->length ? "...\"" : "\"");
         add_point(difference, "adds the text ", text.text, text.length);
         str_deinit(&text);
     }
