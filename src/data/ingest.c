@@ -121,35 +121,76 @@ static size_t cut_at_max_rows(struct ingest *ingest, const char *text, size_t le
     return at;
 }
 
-/* Cuts the window after the first newline behind each BLOCK_BYTES. Blocks keep their
- * memory from round to round, so there are as many as the fullest round had. */
-static void cut_pieces(struct ingest *ingest, const char *text, size_t length)
+/* Cuts the lines behind the first newline after each BLOCK_BYTES. The last piece is a
+ * short one, unless it ends there by chance; *rest is its length then. */
+static void cut_pieces(struct ingest *ingest, const char *text, size_t length,
+                       size_t *rest)
 {
     ingest->n_pieces = 0;
+    *rest = 0;
     size_t to;
     for (size_t from = 0; from < length; from = to) {
-        to = length;
-        if (length - from > BLOCK_BYTES) {
-            const char *newline =
-                memchr(text + from + BLOCK_BYTES, '\n', length - from - BLOCK_BYTES);
-            to = newline == NULL ? length : (size_t)(newline - text) + 1;
-        }
+        const size_t left = length - from;
+        const char *newline = left <= BLOCK_BYTES ? NULL
+                                                  : memchr(text + from + BLOCK_BYTES,
+                                                           '\n', left - BLOCK_BYTES);
+        to = newline == NULL ? length : (size_t)(newline - text) + 1;
+        *rest = newline == NULL ? left : 0;
         ingest->pieces =
             mem_reserve_one(ingest->pieces, ingest->n_pieces, &ingest->pieces_capacity,
                             sizeof(*ingest->pieces));
         ingest->pieces[ingest->n_pieces++] =
             (struct piece){.text = text + from, .length = to - from};
     }
-    if (ingest->n_pieces > ingest->n_blocks) {
-        struct row_block *blocks =
-            mem_alloc_array(ingest->n_pieces, sizeof(*ingest->blocks));
-        if (ingest->n_blocks > 0) {
-            memcpy(blocks, ingest->blocks, ingest->n_blocks * sizeof(*blocks));
+}
+
+/* The next lines of the file, cut into pieces; none at the end. A piece that the window
+ * cut short goes back: where blocks begin must not depend on the size of windows, which
+ * depends on the number of threads. */
+static bool next_pieces(struct ingest *ingest, struct line_window *lines,
+                        struct error *err)
+{
+    size_t wanted = (size_t)ingest->n_threads * BLOCKS_PER_THREAD * BLOCK_BYTES;
+    const char *text;
+    size_t length;
+    size_t rest;
+    do {
+        if (!line_window_next(lines, wanted, &text, &length, err)) {
+            return false;
         }
-        mem_free(ingest->blocks);
-        ingest->blocks = blocks;
-        ingest->n_blocks = ingest->n_pieces;
+        const size_t length_all = length;
+        if (ingest->options->records->max_rows > 0) {
+            length = cut_at_max_rows(ingest, text, length);
+        }
+        cut_pieces(ingest, text, length, &rest);
+        if (rest == 0 || ingest->has_all || line_window_is_last(lines)) {
+            ingest->done += length_all;
+            return true;
+        }
+        line_window_return(lines, rest);
+        ingest->n_pieces--;
+        ingest->done += length_all - rest;
+        /* Short lines in front of one that does not fit the window yet. */
+        wanted *= 2;
+    } while (ingest->n_pieces == 0);
+    return true;
+}
+
+/* Blocks keep their memory from round to round, so there are as many as the fullest
+ * round had. */
+static void reserve_blocks(struct ingest *ingest)
+{
+    if (ingest->n_pieces <= ingest->n_blocks) {
+        return;
     }
+    struct row_block *blocks =
+        mem_alloc_array(ingest->n_pieces, sizeof(*ingest->blocks));
+    if (ingest->n_blocks > 0) {
+        memcpy(blocks, ingest->blocks, ingest->n_blocks * sizeof(*blocks));
+    }
+    mem_free(ingest->blocks);
+    ingest->blocks = blocks;
+    ingest->n_blocks = ingest->n_pieces;
 }
 
 static void add_counts(struct records_counts *sum, const struct records_counts *more)
@@ -220,33 +261,24 @@ static bool run_round(struct ingest *ingest, struct line_window *lines, bool *is
                       struct error *err)
 {
     const struct ingest_options *options = ingest->options;
-    const size_t wanted = (size_t)ingest->n_threads * BLOCKS_PER_THREAD * BLOCK_BYTES;
-    const char *text;
-    size_t length;
-    if (!line_window_next(lines, wanted, &text, &length, err)) {
+    if (!next_pieces(ingest, lines, err)) {
         return false;
     }
-    *is_end = length == 0;
-    ingest->done += length;
-    if (options->records->max_rows > 0) {
-        length = cut_at_max_rows(ingest, text, length);
-    }
-    cut_pieces(ingest, text, length);
+    *is_end = ingest->n_pieces == 0 || ingest->has_all;
+    reserve_blocks(ingest);
     if (options->pool != NULL && ingest->n_pieces > 0) {
         pool_run(options->pool, (int64_t)ingest->n_pieces, fill_block, ingest);
-    } else {
-        for (size_t i = 0; i < ingest->n_pieces; i++) {
-            fill_block(ingest, (int64_t)i, 0);
-        }
+    }
+    for (size_t i = 0; options->pool == NULL && i < ingest->n_pieces; i++) {
+        fill_block(ingest, (int64_t)i, 0);
     }
     if (!take_blocks(ingest, err)) {
         return false;
     }
-    if (options->progress != NULL && !*is_end) {
+    if (options->progress != NULL && ingest->n_pieces > 0) {
         options->progress(options->progress_context, options->where,
                           (int64_t)ingest->done, (int64_t)line_window_bytes(lines));
     }
-    *is_end = *is_end || ingest->has_all;
     return true;
 }
 

@@ -208,6 +208,21 @@ bool line_window_next(struct line_window *window, size_t wanted, const char **te
     return true;
 }
 
+void line_window_return(struct line_window *window, size_t length)
+{
+    ASSERT(length <= window->from);
+    window->from -= length;
+    const char *all = window->reader != NULL ? window->buffer : window->text;
+    window->n_lines -= count_lines(all + window->from, length);
+}
+
+/* A file whose end was met by the byte is known to end only at the next window. */
+bool line_window_is_last(const struct line_window *window)
+{
+    return window->reader != NULL ? window->is_all && window->from == window->end
+                                  : window->from == window->length;
+}
+
 bool line_window_hash_file(const char *path, struct line_hash *hash, struct error *err)
 {
     struct line_window *window = line_window_open(path, err);

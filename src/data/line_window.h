@@ -39,6 +39,12 @@ void line_window_close(struct line_window *window); /* takes NULL */
 MUST_USE bool line_window_next(struct line_window *window, size_t wanted,
                                const char **text, size_t *length, struct error *err);
 
+/* Gives the last `length` bytes of the present window back; they begin a line. */
+void line_window_return(struct line_window *window, size_t length);
+
+/* Whether the present window goes to the end of the file. */
+bool line_window_is_last(const struct line_window *window);
+
 /* Bytes of the whole file, as it was when it was opened. */
 size_t line_window_bytes(const struct line_window *window);
 
