@@ -10,10 +10,34 @@
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "base/log.h"
+#include "base/mem.h"
 #include "train/job_params.h"
+#include "train/machine.h"
 #include "train/trainer_parts.h"
 
 /* ---- start ---- */
+
+/* What steps and evaluations write into, made once: the loop allocates nothing. */
+static void make_lists(struct trainer *trainer)
+{
+    const size_t n_groups = (size_t)trainer->job.groups.n;
+    const size_t n_sources = (size_t)trainer->job.eval.n_sources;
+    trainer->rates = mem_alloc_array(n_groups, sizeof(*trainer->rates));
+    trainer->group_metrics = mem_alloc_array(n_groups, sizeof(*trainer->group_metrics));
+    trainer->source_loss = mem_alloc_array(n_sources, sizeof(*trainer->source_loss));
+    trainer->source_metrics =
+        mem_alloc_array(n_sources, sizeof(*trainer->source_metrics));
+}
+
+static void free_lists(struct trainer *trainer)
+{
+    mem_free(trainer->rates);
+    mem_free(trainer->group_metrics);
+    mem_free(trainer->source_loss);
+    mem_free(trainer->source_metrics);
+    outlier_deinit(&trainer->loss_guard);
+    outlier_deinit(&trainer->norm_guard);
+}
 
 /* The loader comes last: nothing after its thread has started can fail. */
 static bool start(struct trainer *trainer, struct error *err)
@@ -40,6 +64,12 @@ static bool start(struct trainer *trainer, struct error *err)
         .warmup_steps = job->settings->train.schedule.warmup_steps,
         .n_steps = job->n_steps,
     };
+    const struct settings *settings = job->settings;
+    trainer->loss_guard = (struct outlier){.z = settings->train.outlier_z,
+                                           .window = settings->train.outlier_window};
+    trainer->norm_guard = trainer->loss_guard;
+    trainer->peak_gflops = machine_peak_gflops(backend_describe(job->engine));
+    make_lists(trainer);
     trainer->early_stop = (struct early_stop){
         .patience = job->settings->eval.patience,
         .min_delta = job->settings->eval.min_delta,
@@ -53,8 +83,9 @@ static bool start(struct trainer *trainer, struct error *err)
 static bool run_steps(struct trainer *trainer, struct error *err)
 {
     bool is_end = false;
+    const struct job *job = &trainer->job;
     while (!is_end && !trainer->is_stopped_early &&
-           trainer->step_number < trainer->job.n_steps) {
+           (job->has_estimated_steps || trainer->step_number < job->n_steps)) {
         if (!interrupt_check(err) || !trainer_step(trainer, &is_end, err)) {
             return false;
         }
@@ -66,9 +97,12 @@ static bool run_steps(struct trainer *trainer, struct error *err)
 static bool train(struct trainer *trainer, struct error *err)
 {
     trainer->started_ns = clock_now_ns();
-    if (trainer->job.has_eval &&
-        !trainer_eval(trainer, &trainer->first_eval_loss, err)) {
-        return false;
+    if (trainer->job.has_eval) {
+        struct metrics metrics = {0};
+        if (!trainer_eval(trainer, &metrics, err)) {
+            return false;
+        }
+        trainer->first_eval_loss = metrics.eval_loss;
     }
     trainer->epoch_started_ns = clock_now_ns();
     progress_begin(&trainer->progress, trainer->job.options->is_quiet ? NULL : stderr,
@@ -185,6 +219,7 @@ end:
         done = keep_stopped(&trainer, err);
     }
     str_deinit(&trainer.line);
+    free_lists(&trainer);
     loader_destroy(trainer.loader);
     step_destroy(trainer.step);
     trainer_job_close(&trainer.job);

@@ -8,8 +8,23 @@
 #include "train/evaluate.h"
 #include "train/trainer_parts.h"
 
+/* The loss of each file, for log and metrics. */
+static void tell_sources(struct trainer *trainer, struct metrics *metrics)
+{
+    const struct records *eval = &trainer->job.eval;
+    for (int32_t i = 0; i < eval->n_sources; i++) {
+        trainer->source_metrics[i] = (struct metrics_source){
+            .name = eval->sources[i].name, .loss = trainer->source_loss[i]};
+        if (isfinite(trainer->source_loss[i])) {
+            log_note("    %s: %.4f", eval->sources[i].name, trainer->source_loss[i]);
+        }
+    }
+    metrics->eval_sources = trainer->source_metrics;
+    metrics->n_eval_sources = eval->n_sources;
+}
+
 /* Evaluation keeps the training state as it is: it only runs another program. */
-static bool measure(struct trainer *trainer, double *loss, struct error *err)
+static bool measure(struct trainer *trainer, struct metrics *metrics, struct error *err)
 {
     const struct job *job = &trainer->job;
     const struct evaluate_options options = {
@@ -19,15 +34,21 @@ static bool measure(struct trainer *trainer, double *loss, struct error *err)
         /* Whatever data.pack says: it costs less, and each example sees only itself. */
         .is_packed = true,
         .pad_id = (int32_t)job->source.config.pad_id,
+        /* One file's loss is that of all. */
+        .source_loss = job->eval.n_sources > 1 ? trainer->source_loss : NULL,
+        .n_sources = job->eval.n_sources,
     };
     struct evaluate_result result;
     if (!evaluate_run(trainer->step, &job->eval, &options, &result, err)) {
         return false;
     }
-    *loss = result.loss;
+    metrics->eval_loss = result.loss;
     progress_pause(&trainer->progress);
     log_note("step %lld: held-out loss %.4f (%lld targets)",
              (long long)trainer->step_number, result.loss, (long long)result.n_targets);
+    if (options.source_loss != NULL) {
+        tell_sources(trainer, metrics);
+    }
     return true;
 }
 
@@ -43,18 +64,19 @@ static bool note_best(struct trainer *trainer, double loss, struct error *err)
     return !trainer_save_keeps_best(trainer) || trainer_save_best(trainer, err);
 }
 
-bool trainer_eval(struct trainer *trainer, double *loss, struct error *err)
+bool trainer_eval(struct trainer *trainer, struct metrics *metrics, struct error *err)
 {
-    if (!measure(trainer, loss, err)) {
+    if (!measure(trainer, metrics, err)) {
         return false;
     }
-    trainer->last_eval_loss = *loss;
-    if (early_stop_note(&trainer->early_stop, *loss)) {
+    const double loss = metrics->eval_loss;
+    trainer->last_eval_loss = loss;
+    if (early_stop_note(&trainer->early_stop, loss)) {
         trainer->is_stopped_early = true;
         log_note("step %lld: %lld evaluations without a better held-out loss "
                  "(eval.patience): the run stops",
                  (long long)trainer->step_number,
                  (long long)trainer->early_stop.n_without_gain);
     }
-    return note_best(trainer, *loss, err);
+    return note_best(trainer, loss, err);
 }

@@ -49,7 +49,7 @@ struct loader_options trainer_job_loading(const struct job *job)
         .rank = 0,
         .target_capacity = job->train_C,
         .n_epochs = job->n_epochs,
-        .n_steps = job->n_steps,
+        .n_steps = job->has_estimated_steps ? settings->train.steps : job->n_steps,
         .pad_id = (int32_t)job->source.config.pad_id,
     };
 }
@@ -68,22 +68,50 @@ struct step_options trainer_job_step(const struct job *job)
                   .C = job->train_C,
                   .compute =
                       settings->precision == PRECISION_F32 ? DTYPE_F32 : DTYPE_BF16,
+                  .z_loss = settings->train.z_loss,
+                  .label_smoothing = settings->train.label_smoothing,
                   .dropout = job->lora.dropout,
                   .recomputes = job->recomputes},
         .trains = true,
         .evaluates = job->has_eval,
+        .group = job->groups.group,
+        .n_groups = job->groups.n,
+        .has_norms = settings->train.norms_every > 0,
         .evaluate_C = job->eval_C,
         .is_stochastic = settings->train.rounding == ROUNDING_STOCHASTIC,
         .seed = (uint64_t)settings->seed,
     };
 }
 
-/* A run by steps alone that is longer than can be walked in a moment: every slot of a
- * pass may be a target then. */
-static bool is_too_long_to_walk(const struct settings *settings, int32_t batch_rows)
+/* A run that is longer than can be walked in a moment: every slot of a pass may be a
+ * target then. An epoch has no more rows than examples. */
+static bool is_too_long_to_walk(const struct job *job)
 {
-    return settings->train.epochs == 0 &&
-           settings->train.steps > MAX_WALKED_ROWS / batch_rows;
+    const struct settings *settings = job->settings;
+    const bool ends_by_steps =
+        settings->train.steps > 0 &&
+        settings->train.steps <= MAX_WALKED_ROWS / job->batch_rows;
+    const bool ends_by_epochs =
+        settings->train.epochs > 0 &&
+        (int64_t)job->train.n <= MAX_WALKED_ROWS / settings->train.epochs;
+    return !ends_by_steps && !ends_by_epochs;
+}
+
+/* Without walking them all: epochs differ by a step or so where they are shuffled and
+ * packed, so one more than the first is counted for each. The loader ends the run. */
+static int64_t estimate_steps(const struct job *job)
+{
+    const struct settings *settings = job->settings;
+    if (settings->train.epochs == 0) {
+        return settings->train.steps;
+    }
+    const struct loader_options loading = trainer_job_loading(job);
+    const bool is_exact = (!settings->data.pack || !settings->data.shuffle) &&
+                          settings->data.weights.n == 0;
+    const int64_t n =
+        (loader_measure(&job->train, &loading, 1, 0).n_steps + (is_exact ? 0 : 1)) *
+        settings->train.epochs;
+    return settings->train.steps > 0 ? base_min(settings->train.steps, n) : n;
 }
 
 /* Steps, epochs and loss_rows entries for the present micro_rows. */
@@ -91,8 +119,9 @@ static void measure(struct job *job)
 {
     const struct settings *settings = job->settings;
     job->n_epochs = settings->train.epochs;
-    if (is_too_long_to_walk(settings, job->batch_rows)) {
-        job->n_steps = settings->train.steps;
+    job->has_estimated_steps = is_too_long_to_walk(job);
+    if (job->has_estimated_steps) {
+        job->n_steps = estimate_steps(job);
         job->train_C =
             (int32_t)base_round_up(job->micro_rows * settings->data.row_tokens, 64);
     } else {
@@ -109,15 +138,26 @@ static void measure(struct job *job)
                       : 0;
 }
 
-/* Of the gradient program, the largest one; batches and results are small beside it. */
-static size_t plan_bytes(struct job *job)
+/* Of the gradient program, the largest one, or of an update that tells norms; batches and
+ * results are small beside them. */
+static size_t working_bytes(struct job *job)
 {
     const struct mesh mesh = mesh_single();
     const struct step_options options = trainer_job_step(job);
     struct graph *graph = step_graphs_grad(&mesh, &options.shape);
-    const size_t bytes = backend_plan_bytes(job->engine, graph);
+    size_t bytes = backend_plan_bytes(job->engine, graph);
+    if (options.has_norms) {
+        const struct step_update_options updating = {.params = options.shape.params,
+                                                     .group = options.group,
+                                                     .n_groups = options.n_groups,
+                                                     .has_norms = true};
+        struct graph *update = step_graphs_update(&mesh, graph, &updating);
+        const size_t needed = backend_plan_bytes(job->engine, update);
+        bytes = needed > bytes ? needed : bytes;
+        graph_destroy(update);
+    }
     graph_destroy(graph);
-    return bytes + job_params_state_bytes(job);
+    return bytes;
 }
 
 /* A share is left to the system, to the data and to the files that are mapped. */
@@ -136,7 +176,8 @@ static bool fits(struct job *job, int32_t micro_rows, bool recomputes)
     job->micro_rows = micro_rows;
     job->recomputes = recomputes;
     measure(job);
-    job->plan_bytes = plan_bytes(job);
+    job->working_bytes = working_bytes(job);
+    job->plan_bytes = job->working_bytes + job_params_state_bytes(job);
     return job->plan_bytes <= memory_limit(job);
 }
 
@@ -183,10 +224,15 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
 {
     *job = (struct job){.settings = settings, .options = options};
     const bool needs_weights = settings->init == INIT_WEIGHTS;
-    const bool needs_tokenizer = settings->data.format != RECORDS_TOKENS;
+    const bool needs_tokenizer =
+        settings->data.format != RECORDS_TOKENS || settings->sample.prompts.n > 0;
     if (!model_source_open(&job->source, settings->model, needs_weights,
                            needs_tokenizer, err) ||
-        !job_params_open(job, err) || !job_data_open(job, err)) {
+        !job_params_open(job, err)) {
+        return false;
+    }
+    tensor_groups_init(&job->groups, settings, job->source.params, job->is_trainable);
+    if (!job_data_open(job, err)) {
         return false;
     }
     choose_batch(job);
@@ -203,6 +249,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
 void trainer_job_close(struct job *job)
 {
     backend_destroy(job->engine);
+    tensor_groups_deinit(&job->groups);
     job_params_close(job);
     job_data_close(job);
     model_source_close(&job->source);

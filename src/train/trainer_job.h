@@ -10,6 +10,7 @@
 #include "train/model_source.h"
 #include "train/settings.h"
 #include "train/step.h"
+#include "train/tensor_groups.h"
 #include "train/trainer.h"
 
 struct job {
@@ -24,13 +25,16 @@ struct job {
     bool *is_trainable;       /* [params->n] */
     enum dtype *stored;       /* [params->n] in memory, F32 or BF16 */
     bool has_ple_rows;        /* the per-layer table is frozen and stays in its file */
-    int32_t batch_rows;       /* of an optimizer step */
-    int32_t micro_rows;       /* of one pass */
-    int32_t train_C, eval_C;  /* entries of loss_rows of a pass */
+    struct tensor_groups groups; /* of the trained tensors */
+    int32_t batch_rows;          /* of an optimizer step */
+    int32_t micro_rows;          /* of one pass */
+    int32_t train_C, eval_C;     /* entries of loss_rows of a pass */
     bool recomputes; /* activations inside a layer again in the backward pass */
     int64_t n_steps, n_epochs; /* n_epochs 0: only steps count */
+    bool has_estimated_steps;  /* too many to walk: the loader says when it ends */
     int64_t n_trained;         /* elements */
     size_t plan_bytes;         /* state and working memory that the plan needs */
+    size_t working_bytes;      /* of it, working memory of the programs */
 };
 
 /* Opens and checks everything; on failure *job can still be closed. */

@@ -13,7 +13,9 @@
 
 #include "base/str.h"
 #include "train/early_stop.h"
+#include "train/flops.h"
 #include "train/metrics.h"
+#include "train/outlier.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
 #include "train/schedule.h"
@@ -26,11 +28,17 @@ struct trainer {
     struct loader *loader;    /* training rows, in the order of the run */
     struct schedule schedule; /* of the learning rate */
     struct progress progress;
-    struct str line;          /* scratch */
-    int64_t step_number;      /* of the last step, from 1 */
-    int64_t n_skipped_in_row; /* steps without update, the last ones */
-    int64_t n_skipped;        /* in the whole run */
-    int64_t epoch;            /* that the last step belonged to, from 0 */
+    struct str line;                       /* scratch */
+    struct step_group *rates;              /* [job.groups.n] of the step at hand */
+    struct metrics_group *group_metrics;   /* [job.groups.n] */
+    struct metrics_source *source_metrics; /* [job.eval.n_sources] */
+    double *source_loss;                   /* [job.eval.n_sources] */
+    struct outlier loss_guard, norm_guard; /* train.outlier_z */
+    double peak_gflops;                    /* of the machine; 0: never measured */
+    int64_t step_number;                   /* of the last step, from 1 */
+    int64_t n_skipped_in_row;              /* steps without update, the last ones */
+    int64_t n_skipped;                     /* in the whole run */
+    int64_t epoch;                         /* that the last step belonged to, from 0 */
 
     /* Sums over the epoch so far. */
     int64_t epoch_started_ns;
@@ -51,9 +59,10 @@ struct trainer {
 /* One optimizer step with what belongs to it; *is_end: there was none left. */
 MUST_USE bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err);
 
-/* Held-out loss now, into *loss and the log. Keeps the model if it is the best so far, and
+/* Held-out loss now, into *metrics and the log. Keeps the model if it is the best so far, and
  * sets trainer->is_stopped_early when there was no better one for too long. */
-MUST_USE bool trainer_eval(struct trainer *trainer, double *loss, struct error *err);
+MUST_USE bool trainer_eval(struct trainer *trainer, struct metrics *metrics,
+                           struct error *err);
 
 /* False where the disk has no room for what the run will write. */
 MUST_USE bool trainer_save_check(const struct trainer *trainer, struct error *err);

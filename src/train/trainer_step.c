@@ -17,7 +17,8 @@ enum { MAX_NAMED_ROWS = 8 };
 /* Rows of the data that a step has read, for messages. */
 struct step_rows {
     int64_t rows[MAX_NAMED_ROWS];
-    int64_t n; /* rows in all, also those not kept */
+    int32_t sources[MAX_NAMED_ROWS]; /* the file of each */
+    int64_t n;                       /* rows in all, also those not kept */
 };
 
 /* Counts all, keeps the first few. */
@@ -26,9 +27,16 @@ static void note_rows(struct step_rows *seen, const struct batch *batch)
     for (int32_t i = 0; i < batch->n_examples; i++, seen->n++) {
         if (seen->n < MAX_NAMED_ROWS) {
             seen->rows[seen->n] = batch->source_rows[i];
+            seen->sources[seen->n] = batch->sources[i];
         }
     }
 }
+
+/* What a step has gone through. */
+struct step_sums {
+    struct step_rows seen;
+    struct flops_counts flops; /* where the machine's peak is known */
+};
 
 /*
  * All micro-batches of the next step into the sums; false at the end too (*is_end).
@@ -36,9 +44,10 @@ static void note_rows(struct step_rows *seen, const struct batch *batch)
  * question about its speed.
  */
 static bool accumulate(struct trainer *trainer, struct metrics *metrics,
-                       struct step_hyper *hyper, struct step_rows *seen, bool *is_end,
+                       struct step_hyper *hyper, struct step_sums *sums, bool *is_end,
                        struct error *err)
 {
+    const int64_t window = trainer->job.source.config.window;
     /* Every batch says of how many its step consists; before the first one is there,
      * one. */
     for (int32_t micro = 0, n_micro = 1; micro < n_micro; micro++) {
@@ -64,9 +73,36 @@ static bool accumulate(struct trainer *trainer, struct metrics *metrics,
         metrics->epoch = batch->epoch_after;
         trainer->epoch = batch->epoch;
         n_micro = batch->n_micro;
-        note_rows(seen, batch);
+        note_rows(&sums->seen, batch);
+        if (trainer->peak_gflops > 0.0) {
+            flops_count(batch, window, &sums->flops);
+        }
     }
     return true;
+}
+
+/* "1, 2 of a.jsonl; 7 of b.jsonl and 3 more" */
+static void print_rows(const struct trainer *trainer, const struct step_rows *seen,
+                       struct str *out)
+{
+    const struct records *train = &trainer->job.train;
+    const int64_t n_named = base_min(seen->n, MAX_NAMED_ROWS);
+    for (int64_t i = 0; i < n_named; i++) {
+        const bool is_first = i == 0 || seen->sources[i] != seen->sources[i - 1];
+        const bool is_last =
+            i + 1 == n_named || seen->sources[i] != seen->sources[i + 1];
+        str_printf(out, "%s%lld",
+                   i == 0     ? ""
+                   : is_first ? "; "
+                              : ", ",
+                   (long long)seen->rows[i] + 1);
+        if (is_last) {
+            str_printf(out, " of %s", train->sources[seen->sources[i]].name);
+        }
+    }
+    if (seen->n > n_named) {
+        str_printf(out, " and %lld more", (long long)(seen->n - n_named));
+    }
 }
 
 /* Counts a step that was skipped; false when there were too many in a row. */
@@ -75,28 +111,62 @@ static bool note_skipped(struct trainer *trainer, const struct metrics *metrics,
 {
     const struct settings *settings = trainer->job.settings;
     struct str rows = {0};
-    for (int64_t i = 0; i < base_min(seen->n, MAX_NAMED_ROWS); i++) {
-        str_printf(&rows, "%s%lld", i == 0 ? "" : ", ", (long long)seen->rows[i] + 1);
-    }
-    if (seen->n > MAX_NAMED_ROWS) {
-        str_printf(&rows, " and %lld more", (long long)(seen->n - MAX_NAMED_ROWS));
-    }
+    print_rows(trainer, seen, &rows);
     trainer->n_skipped++;
     trainer->n_skipped_in_row++;
     progress_pause(&trainer->progress);
-    log_warning("step %lld skipped: loss %g, gradient norm %g; rows %s of %s",
-                (long long)metrics->step, metrics->loss, metrics->grad_norm,
-                str_text(&rows), settings->data.train.items[0]);
+    log_warning("step %lld skipped%s: loss %g, gradient norm %g; rows %s",
+                (long long)metrics->step,
+                metrics->is_outlier ? " (train.outlier_z)" : "", metrics->loss,
+                metrics->grad_norm, str_text(&rows));
     str_deinit(&rows);
     if (trainer->n_skipped_in_row >= settings->train.max_skipped) {
         return error_set(
             err, ERROR_FAILED,
-            "%lld steps in a row had a loss or gradient that is not finite "
+            "%lld steps in a row had a loss or gradient that is not finite%s "
             "(train.max_skipped): lower train.optimizer.lr, or look at the "
             "rows named in the log",
-            (long long)trainer->n_skipped_in_row);
+            (long long)trainer->n_skipped_in_row,
+            settings->train.outlier_z > 0.0 ? ", or an outlier" : "");
     }
     return true;
+}
+
+/* Everything that the update is told. A loss that is an outlier leaves no norm that is
+ * small enough. */
+static void choose_hyper(struct trainer *trainer, const struct metrics *metrics,
+                         bool has_outlier_loss, struct step_hyper *hyper)
+{
+    const struct settings *settings = trainer->job.settings;
+    const double limit = outlier_limit(&trainer->norm_guard);
+    hyper->lr = schedule_rate(&trainer->schedule, metrics->step);
+    hyper->beta1 = settings->train.optimizer.beta1;
+    hyper->beta2 = settings->train.optimizer.beta2;
+    hyper->eps = settings->train.optimizer.eps;
+    hyper->weight_decay = settings->train.optimizer.weight_decay;
+    hyper->clip_norm = settings->train.clip_norm;
+    tensor_groups_rates(&trainer->job.groups, hyper->lr, trainer->rates);
+    hyper->groups = trainer->rates;
+    hyper->max_norm = has_outlier_loss ? -1.0 : isinf(limit) ? 0.0 : limit;
+    hyper->wants_norms = settings->train.norms_every > 0 &&
+                         metrics->step % settings->train.norms_every == 0;
+}
+
+/* Norms of the groups that have a trained tensor. */
+static void take_norms(struct trainer *trainer, const struct step_norms *norms,
+                       struct metrics *metrics)
+{
+    const struct tensor_groups *groups = &trainer->job.groups;
+    metrics->groups = trainer->group_metrics;
+    for (int k = 0; k < groups->n; k++) {
+        if (groups->n_tensors[k] > 0) {
+            trainer->group_metrics[metrics->n_groups++] =
+                (struct metrics_group){.name = groups->name[k],
+                                       .grad_norm = norms[k].grad,
+                                       .update_norm = norms[k].update,
+                                       .weight_norm = norms[k].weight};
+        }
+    }
 }
 
 /* The rate is that of the step's number, whether or not earlier ones were skipped. */
@@ -104,34 +174,49 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
                    struct step_hyper *hyper, const struct step_rows *seen,
                    struct error *err)
 {
-    const struct settings *settings = trainer->job.settings;
     /* The mean over no targets is nothing to learn from; records leave out rows without
      * any. */
     if (hyper->weight_sum <= 0.0) {
         return error_set(err, ERROR_DATA, "%s: step %lld has no token with loss",
-                         settings->data.train.items[0], (long long)metrics->step);
+                         trainer->job.settings->data.train.items[0],
+                         (long long)metrics->step);
     }
-    hyper->lr = schedule_rate(&trainer->schedule, metrics->step);
-    hyper->beta1 = settings->train.optimizer.beta1;
-    hyper->beta2 = settings->train.optimizer.beta2;
-    hyper->eps = settings->train.optimizer.eps;
-    hyper->weight_decay = settings->train.optimizer.weight_decay;
-    hyper->clip_norm = settings->train.clip_norm;
+    metrics->loss = hyper->loss_sum / hyper->weight_sum;
+    const bool has_outlier_loss = metrics->loss > outlier_limit(&trainer->loss_guard);
+    choose_hyper(trainer, metrics, has_outlier_loss, hyper);
     const int64_t updating_from = clock_now_ns();
     struct step_result result;
     if (!step_update(trainer->step, hyper, &result, err)) {
         return false;
     }
     metrics->update_ms = clock_since_ms(updating_from);
-    metrics->loss = hyper->loss_sum / hyper->weight_sum;
     metrics->grad_norm = result.grad_norm;
     metrics->lr = hyper->lr;
     metrics->is_skipped = !result.is_applied;
+    if (result.norms != NULL) {
+        take_norms(trainer, result.norms, metrics);
+    }
     if (!result.is_applied) {
+        metrics->is_outlier = isfinite(metrics->loss) && isfinite(metrics->grad_norm);
         return note_skipped(trainer, metrics, seen, err);
     }
+    outlier_note(&trainer->loss_guard, metrics->loss);
+    outlier_note(&trainer->norm_guard, metrics->grad_norm);
     trainer->n_skipped_in_row = 0;
     return true;
+}
+
+/* The model's work in this time as a share of what the machine can do. */
+static double utilisation(const struct trainer *trainer,
+                          const struct flops_counts *counts, double ms)
+{
+    const struct job *job = &trainer->job;
+    if (trainer->peak_gflops <= 0.0 || ms <= 0.0) {
+        return (double)NAN;
+    }
+    const double flops = flops_training(&job->source.config, job->source.params,
+                                        job->is_trainable, counts);
+    return flops / (trainer->peak_gflops * 1e9 * ms / 1000.0);
 }
 
 /* The file is line buffered: a reader sees whole lines. */
@@ -161,20 +246,21 @@ bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
     struct metrics metrics = {
         .step = trainer->step_number + 1, .eval_loss = (double)NAN, .mfu = (double)NAN};
     struct step_hyper hyper = {0};
-    struct step_rows seen = {0};
+    struct step_sums sums = {0};
     const int64_t from = clock_now_ns();
-    if (!accumulate(trainer, &metrics, &hyper, &seen, is_end, err)) {
+    if (!accumulate(trainer, &metrics, &hyper, &sums, is_end, err)) {
         return false;
     }
     if (*is_end) {
         return true;
     }
-    if (!update(trainer, &metrics, &hyper, &seen, err)) {
+    if (!update(trainer, &metrics, &hyper, &sums.seen, err)) {
         return false;
     }
     /* A step counts from here on, skipped or not. */
     trainer->step_number = metrics.step;
     metrics.step_ms = clock_since_ms(from);
+    metrics.mfu = utilisation(trainer, &sums.flops, metrics.step_ms);
     metrics.memory_bytes = mem_resident_bytes();
     if (isnan(trainer->first_loss)) {
         trainer->first_loss = metrics.loss;
@@ -199,7 +285,7 @@ bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
     const bool evaluates =
         trainer->job.has_eval &&
         (is_due || is_last || (ends_epoch && settings->eval.at_epoch_end));
-    const bool done = !evaluates || trainer_eval(trainer, &metrics.eval_loss, err);
+    const bool done = !evaluates || trainer_eval(trainer, &metrics, err);
     /* The step itself is done, also where its evaluation was abandoned. */
     write_metrics(trainer, &metrics);
     if (!done) {
