@@ -57,6 +57,38 @@ static void buffers_keep_what_is_uploaded(void **state)
     backend_destroy(engine);
 }
 
+/* Memory of the caller is read where it is, by every rank, and not freed. */
+static void parameters_can_be_borrowed(void **state)
+{
+    (void)state;
+    struct error err;
+    const float weights[5] = {9, 1, 2, 3, 9};
+    const float *inner = weights + 1; /* aligned to its elements, no more */
+    struct graph *graph = new_graph();
+    struct value *w = build_parameter(graph, "w", vector(3), false);
+    graph_add_output(graph, "y", build_scale(graph, w, 2.0), NULL);
+    const struct mesh mesh = mesh_single();
+    const struct backend_options options = {.n_threads = 1, .isa = BACKEND_ISA_BEST};
+    struct engine *engine = backend_create_cpu(&mesh, 0, 1, &options, &err);
+    struct program *program = backend_compile(engine, graph, &err);
+    assert_non_null(program);
+    const struct type type = vector(3);
+    struct buffer *borrowed = backend_buffer_borrow(engine, &type, "w", inner, &err);
+    struct buffer *y = backend_buffer_create(engine, &type, "y", &err);
+    assert_non_null(borrowed);
+    assert_ptr_equal(backend_buffer_host(borrowed, 0), inner);
+    assert_true(backend_execute(program, &borrowed, &y, &err));
+    assert_memory_equal(backend_buffer_host(y, 0), ((float[]){2, 4, 6}), 12);
+    float there[3];
+    assert_true(backend_fetch(borrowed, 0, there, &err));
+    assert_memory_equal(there, inner, sizeof(there));
+    backend_buffer_destroy(borrowed);
+    backend_buffer_destroy(y);
+    backend_program_destroy(program);
+    backend_destroy(engine);
+    assert_true(weights[1] == 1 && weights[3] == 3);
+}
+
 static void programs_compute(void **state)
 {
     (void)state;
@@ -242,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(buffers_keep_what_is_uploaded),
+        cmocka_unit_test(parameters_can_be_borrowed),
         cmocka_unit_test(programs_compute),
         cmocka_unit_test(donors_carry_state),
         cmocka_unit_test(views_read_and_deliver),

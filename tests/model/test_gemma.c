@@ -85,9 +85,9 @@ static struct buffer *make_argument(struct golden *golden, struct engine *engine
     if (argument->node->op == OP_PARAMETER) {
         const int param = params_find(source->params, name);
         assert_true(param >= 0);
-        CHECK(weights_read(source->weights, param, 0,
-                           source->params->info[param].dim[0],
-                           backend_buffer_host(buffer, 0), &err));
+        const struct step_source from = golden_step_source(golden);
+        CHECK(from.read(from.context, param, 0, source->params->info[param].dim[0],
+                        backend_buffer_host(buffer, 0), &err));
     } else if (strcmp(name, "ids") == 0) {
         CHECK(backend_upload(buffer, 0, batch->ids, &err));
     } else if (strcmp(name, "position") == 0) {
@@ -190,7 +190,8 @@ static void logits_and_hidden_states_are_the_references(void **state)
     const char *const names[] = {"gemma4-e2b-tiny",          "gemma4-e4b-tiny",
                                  "gemma4-31b-tiny",          "gemma3-tiny",
                                  "gemma4-e2b-tiny-packed",   "gemma3-tiny-packed",
-                                 "gemma4-e2b-tiny-rightpad", "gemma4-e2b-tiny-leftpad"};
+                                 "gemma4-e2b-tiny-rightpad", "gemma4-e2b-tiny-leftpad",
+                                 "gemma4-e2b-tiny-lora"};
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         check_forward(names[i]);
     }

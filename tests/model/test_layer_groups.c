@@ -61,6 +61,37 @@ static void published_models(void **state)
     }
 }
 
+/* Layers with adapters on other weights are different layers. */
+static void adapters_make_layers_different(void **state)
+{
+    (void)state;
+    static struct model_config config;
+    static struct layer_group groups[MODEL_MAX_LAYERS];
+    assert_true(model_config_named("gemma3-270m", &config));
+    struct params *params = params_create(&config);
+    bool has_adapter[300] = {false};
+    assert_true(params->n <= 300);
+    /* On q of all layers, and on v of the first three. */
+    for (int i = 0; i < config.L; i++) {
+        has_adapter[params_index(params, PARAM_Q, i)] = true;
+        has_adapter[params_index(params, PARAM_V, i)] = i < 3;
+    }
+    assert_int_equal(layer_groups_find(&config, params, groups), 1);
+    params_add_adapters(params, has_adapter, 4, 2.0);
+    assert_false(layer_groups_equal(&config, params, 2, 3));
+    assert_true(layer_groups_equal(&config, params, 1, 2));
+    assert_true(layer_groups_equal(&config, params, 3, 4));
+    assert_true(layer_groups_equal(&config, NULL, 2, 3));
+    const int n = layer_groups_find(&config, params, groups);
+    assert_true(n > 1);
+    int n_layers = 0;
+    for (int g = 0; g < n; g++) {
+        n_layers += groups[g].count * groups[g].period;
+    }
+    assert_int_equal(n_layers, config.L);
+    params_destroy(params);
+}
+
 static void lists_without_a_pattern(void **state)
 {
     (void)state;
@@ -84,6 +115,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(published_models),
+        cmocka_unit_test(adapters_make_layers_different),
         cmocka_unit_test(lists_without_a_pattern),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

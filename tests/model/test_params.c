@@ -126,6 +126,58 @@ static void test_flags(void **state)
     params_destroy(params);
 }
 
+/* Rows behind the model's own: A [r, in] and B [out, r] of each weight, in order. */
+static void test_adapters_are_further_rows(void **state)
+{
+    (void)state;
+    struct model_config config;
+    assert_true(model_config_named("gemma3-270m", &config));
+    struct params *params = params_create(&config);
+    const int n_model = params->n;
+    const int64_t n_elements = params->n_elements;
+    assert_int_equal(params->n_model, n_model);
+    assert_null(params->adapted);
+    bool has_adapter[300] = {false};
+    const int q = params_index(params, PARAM_Q, 2);
+    const int down = params_index(params, PARAM_DOWN, 0);
+    assert_true(n_model <= 300 && q > down);
+    has_adapter[q] = true;
+    has_adapter[down] = true;
+    assert_int_equal(params_adapter(params, PARAM_LORA_A, q), -1);
+    params_add_adapters(params, has_adapter, 8, 0.5);
+    assert_int_equal(params->n, n_model + 4);
+    assert_int_equal(params->n_model, n_model);
+    assert_true(params->n_elements == n_elements);
+    assert_true(params->lora_scale == 0.5);
+    const int a = params_adapter(params, PARAM_LORA_A, q);
+    const int b = params_adapter(params, PARAM_LORA_B, q);
+    assert_int_equal(a, n_model + 2);
+    assert_int_equal(b, n_model + 3);
+    assert_string_equal(params->info[a].name,
+                        "model.layers.2.self_attn.q_proj.lora_A.weight");
+    assert_string_equal(params->info[b].name,
+                        "model.layers.2.self_attn.q_proj.lora_B.weight");
+    assert_int_equal(params->info[a].dim[0], 8);
+    assert_true(params->info[a].dim[1] == params->info[q].dim[1]);
+    assert_true(params->info[b].dim[0] == params->info[q].dim[0]);
+    assert_int_equal(params->info[b].dim[1], 8);
+    assert_int_equal(params->info[a].base, q);
+    assert_int_equal(params->info[q].base, -1);
+    assert_int_equal(params->info[a].layer, 2);
+    assert_true(params->info[a].is_trainable_by_default);
+    assert_int_equal(params_find(params, params->info[b].name), b);
+    /* Roles of the model are looked for among its own tensors. */
+    assert_int_equal(params_index(params, PARAM_Q, 2), q);
+    assert_int_equal(params->adapted[0], 1u << PARAM_DOWN);
+    assert_int_equal(params->adapted[1], 0);
+    assert_int_equal(params->adapted[2], 1u << PARAM_Q);
+    assert_true(params->n_adapter_elements == params->info[a].n_elements +
+                                                  params->info[b].n_elements +
+                                                  params->info[n_model].n_elements +
+                                                  params->info[n_model + 1].n_elements);
+    params_destroy(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -133,6 +185,7 @@ int main(void)
         cmocka_unit_test(test_shapes_of_e2b),
         cmocka_unit_test(test_who_owns_k_and_v),
         cmocka_unit_test(test_flags),
+        cmocka_unit_test(test_adapters_are_further_rows),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -648,10 +648,30 @@ static void test_gguf_model(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* What lies in the file as the table has it can be read there: f32 and bf16. */
+static void test_views_are_the_files_bytes(void **state)
+{
+    (void)state;
+    struct weights *weights = weights_open(e2b, &config, params, &err);
+    assert_non_null(weights);
+    enum dtype dtype;
+    for (int i = 0; i < params->n; i++) {
+        const void *bytes = weights_view(weights, i, &dtype);
+        assert_non_null(bytes);
+        assert_int_equal(dtype, DTYPE_F32);
+        float *values = read_all(weights, i);
+        assert_memory_equal(bytes, values,
+                            (size_t)params->info[i].n_elements * sizeof(*values));
+        mem_free(values);
+    }
+    weights_close(weights);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_rows_are_parts_of_the_whole),
+        TEST(test_views_are_the_files_bytes),
         TEST(test_nested_layout_is_the_same_model),
         TEST(test_faults_of_one_file),
         TEST(test_extra_tensors_are_one_warning),
