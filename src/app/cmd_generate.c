@@ -23,6 +23,7 @@
 #include "base/str.h"
 #include "text/token_list.h"
 #include "text/tokenizer.h"
+#include "train/chat_choice.h"
 #include "train/generate.h"
 #include "train/model_source.h"
 
@@ -185,7 +186,9 @@ static bool open_conversation(struct run *run, struct error *err)
                          "use --prompt TEXT (or --raw with standard input)",
                          run->source.path);
     }
-    return true;
+    /* The template may speak for another of the formats, or for none. */
+    return chat_choice(run->source.path, run->source.tokenizer, CHAT_FORMAT_AUTO,
+                       &run->conversation.format, err);
 }
 
 /* The text as tokens, so that the context can be as long as they need. */

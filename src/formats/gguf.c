@@ -18,6 +18,7 @@
 #include "base/arena.h"
 #include "base/cursor.h"
 #include "base/error.h"
+#include "base/lfs_pointer.h"
 #include "base/mem.h"
 #include "formats/gguf_parts.h"
 
@@ -432,6 +433,9 @@ struct gguf *gguf_view(const void *bytes, size_t length, const char *where,
     const uint32_t version = cursor_u32(&cursor);
     const uint64_t n_tensors = cursor_u64(&cursor);
     const uint64_t n_values = cursor_u64(&cursor);
+    if (!lfs_pointer_check(bytes, length, where, err)) {
+        return NULL;
+    }
     if (magic == NULL || memcmp(magic, "GGUF", 4) != 0) {
         error_set(err, ERROR_DATA, "%s: not a GGUF file", where);
         return NULL;

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 #include "base/mem.h"
 #include "formats/safetensors_dtype.h"
 
@@ -228,6 +229,9 @@ struct safetensors *safetensors_view(const void *bytes, size_t length,
                                      const char *where, struct error *err)
 {
     struct cursor cursor = cursor_view(bytes, length);
+    if (!lfs_pointer_check(bytes, length, where, err)) {
+        return NULL;
+    }
     const uint64_t header_bytes = cursor_u64(&cursor);
     if (!cursor_ok(&cursor) || header_bytes > SAFETENSORS_MAX_HEADER_BYTES) {
         error_set(err, ERROR_DATA,

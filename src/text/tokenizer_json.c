@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "base/lfs_pointer.h"
 #include "base/str.h"
 #include "text/tokenizer_parts.h"
 
@@ -197,7 +198,8 @@ bool tokenizer_json_parse(struct tokenizer *tokenizer, const char *text, size_t 
     struct json_scan scan = json_scan_view(text, length, where);
     struct tokenizer_json reading = {.tokenizer = tokenizer, .scan = &scan, .err = err};
     struct json_scan_extent extents[SECTION_COUNT];
-    if (!tokenizer_json_members(&reading, &scan, section_names, SECTION_COUNT,
+    if (!lfs_pointer_check(text, length, where, err) ||
+        !tokenizer_json_members(&reading, &scan, section_names, SECTION_COUNT,
                                 "section", extents) ||
         !json_scan_end(&scan, err)) {
         return false;

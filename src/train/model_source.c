@@ -3,13 +3,33 @@
  */
 #include "train/model_source.h"
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/mem.h"
+#include "base/str.h"
 #include "formats/gguf.h"
 #include "text/tokenizer.h"
+
+/* A run folder holds a model and is none itself: its config.json is one folder
+ * further. */
+static bool check_path(const char *path, struct error *err)
+{
+    char *config = file_join(path, "config.json");
+    char *inner = file_join(path, "model/config.json");
+    const bool is_run = !file_exists(config) && file_exists(inner);
+    mem_free(config);
+    mem_free(inner);
+    return !is_run ||
+           error_set(err, ERROR_DATA, "%s is a run folder; its model is in %s%smodel",
+                     path, path, str_ends_with(path, "/") ? "" : "/");
+}
 
 /* A folder or a file, as model_config_read sees it: the name's end says nothing. */
 struct tokenizer *model_source_tokenizer(const char *path, struct error *err)
 {
+    if (!check_path(path, err)) {
+        return NULL;
+    }
     if (file_is_folder(path)) {
         return tokenizer_read_folder(path, err);
     }
@@ -28,7 +48,7 @@ bool model_source_open(struct model_source *source, const char *path,
                        bool needs_weights, bool needs_tokenizer, struct error *err)
 {
     *source = (struct model_source){.path = path};
-    if (!model_config_read(path, &source->config, err)) {
+    if (!check_path(path, err) || !model_config_read(path, &source->config, err)) {
         return false;
     }
     source->params = params_create(&source->config);

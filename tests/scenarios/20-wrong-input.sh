@@ -22,7 +22,7 @@ printf 'train:\n  epoch: 3\n' >typo.yaml
 refused "unknown key, with line and column" 2 "typo.yaml:2:3: unknown setting train.epoch" \
     "$LATHE" train typo.yaml
 refused "value out of range" 2 "data.row_tokens: 1 is not within" $train --set data.row_tokens=1
-refused "score wants text or tokens" 2 "either --text or --tokens" "$LATHE" score "$model"
+refused "score wants text or tokens" 2 "one of --text, --chat and --tokens" "$LATHE" score "$model"
 refused "rows longer than the model goes" 2 "the model goes to" $train --set data.row_tokens=1048576
 refused "everything frozen" 2 "every tensor is frozen" $train --set 'train.freeze=["*"]'
 mkdir taken && touch taken/mine
@@ -94,4 +94,20 @@ refused "a full disk behind the output" 4 "standard output: " \
 # Memory: 4.
 refused "a limit that cannot be kept" 4 "the run needs" $train --set memory_limit=1000000
 check "nothing was written" [ ! -e run ]
+# Where people point by mistake: a run folder, a clone without git-lfs.
+mkdir -p a-run pointers
+cp -r "$model" a-run/model
+refused "a run folder as model" 3 "a-run is a run folder; its model is in a-run/model" \
+    "$LATHE" score a-run --text a
+refused "a run folder's tokenizer" 3 "its model is in a-run/model" \
+    "$LATHE" tokenize a-run a
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n' >pointers/model.safetensors
+cp "$demo"/model/*.json pointers/
+refused "a git-lfs pointer as weights" 3 "model.safetensors: a git-lfs pointer" \
+    "$LATHE" score pointers --text a
+cp pointers/model.safetensors pointers/tokenizer.json
+refused "a git-lfs pointer as tokenizer" 3 "tokenizer.json: a git-lfs pointer" \
+    "$LATHE" tokenize pointers a
+cp pointers/model.safetensors model.gguf
+refused "a git-lfs pointer as GGUF" 3 "model.gguf: a git-lfs pointer" "$LATHE" inspect model.gguf
 finish
