@@ -14,12 +14,12 @@
  * and a full disk may show only when the last buffer goes out. */
 static bool finish_output(struct error *err)
 {
-    errno = 0;
-    const bool is_flushed = fflush(stdout) == 0;
-    if (!is_flushed || ferror(stdout)) {
-        return error_set_errno(err, errno != 0 ? errno : EIO, "standard output");
+    if (fflush(stdout) != 0) {
+        return error_set_errno(err, errno, "standard output");
     }
-    return true;
+    /* The reason of an earlier failure is gone; nearly always it is this one. */
+    return !ferror(stdout) || error_set(err, ERROR_RESOURCE,
+                                        "standard output: a write failed (disk full?)");
 }
 
 /* Without a command the list is printed. This is the one place that prints an error and
