@@ -187,6 +187,10 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
                               .first_loss = (double)NAN,
                               .last_loss = (double)NAN};
     bool done = false;
+    if (!options->is_dry) {
+        run_folder_hold_log(&trainer.folder);
+    }
+    trainer_report_first(settings, options->is_dry);
     /* A dry run leaves the folder alone, so an existing one is no matter. */
     if ((!options->is_dry && !run_folder_check(settings, options->overwrites, err)) ||
         !trainer_job_open(&trainer.job, settings, options, err)) {
@@ -194,6 +198,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     }
     if (options->is_dry) {
         trainer_report_start(&trainer);
+        trainer_plan_print(&trainer.job);
         if (!run_folder_check(settings, options->overwrites, err)) {
             log_warning("a real run would be refused: %s", err->message);
         }

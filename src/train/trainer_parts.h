@@ -7,6 +7,7 @@
  *     trainer_eval.c     held-out loss
  *     trainer_save.c     models on disk
  *     trainer_report.c   lines for people
+ *     trainer_plan.c     what a dry run prints
  */
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
@@ -80,7 +81,10 @@ MUST_USE bool trainer_save_latest(struct trainer *trainer, struct error *err);
 /* Name of the result in the run folder. */
 const char *trainer_save_name(const struct trainer *trainer);
 
-/* The lines that a log should begin with: enough to see what ran. */
+/* The first line of all, before anything is read. */
+void trainer_report_first(const struct settings *settings, bool is_dry);
+
+/* What was found and chosen: enough to see what runs. */
 void trainer_report_start(const struct trainer *trainer);
 
 /* The line of an epoch that has ended; its sums begin anew. */
@@ -88,5 +92,8 @@ void trainer_report_epoch(struct trainer *trainer);
 
 /* The last lines of a run. */
 void trainer_report_end(const struct trainer *trainer);
+
+/* What a dry run is for: parameters, memory, work and rows, on standard output. */
+void trainer_plan_print(const struct job *job);
 
 #endif

@@ -24,7 +24,21 @@ static void say_trained(const struct job *job, char *text, size_t size)
     }
 }
 
-/* The lines that a log should begin with: enough to see what ran. */
+/* Before anything is read: what is about to start. */
+void trainer_report_first(const struct settings *settings, bool is_dry)
+{
+    const char *engine = NULL;
+    switch ((enum engine_kind)settings->engine) {
+    case ENGINE_CPU:
+        engine = "cpu";
+        break;
+    }
+    log_note("%s: model=%s, engine=%s, ranks=1",
+             is_dry ? "Checking fine-tuning" : "Starting fine-tuning", settings->model,
+             engine);
+}
+
+/* What was found and chosen: enough to see what runs. */
 void trainer_report_start(const struct trainer *trainer)
 {
     const struct job *job = &trainer->job;
@@ -33,20 +47,20 @@ void trainer_report_start(const struct trainer *trainer)
     char trained[100];
     say_trained(job, trained, sizeof(trained));
     str_format_bytes(planned, (double)job->plan_bytes);
-    log_note("Starting fine-tuning: model=%s, engine=%s, ranks=1", job->settings->model,
-             backend_describe(job->engine));
+    log_note("Engine: %s", backend_describe(job->engine));
     log_note("%s, %lld parameters, %s; %s planned",
              model_family_name(job->source.config.family),
              (long long)job->source.params->n_elements, trained, planned);
-    if (job_params_mapped_bytes(job) > 0) {
+    /* Single numbers of a layer are not worth a line. */
+    if (job_params_mapped_bytes(job) > (size_t)1 << 20) {
         str_format_bytes(mapped, (double)job_params_mapped_bytes(job));
         log_note("%s of frozen weights are read in place, from the model's file",
                  mapped);
     }
-    log_note("%lld steps of %d rows of %lld tokens, %d rows a pass%s",
-             (long long)job->n_steps, (int)job->batch_rows,
-             (long long)job->settings->data.row_tokens, (int)job->micro_rows,
-             job->recomputes ? ", activations recomputed" : "");
+    log_note("%s%lld steps of %d rows of %lld tokens, %d rows a pass%s",
+             job->has_estimated_steps ? "about " : "", (long long)job->n_steps,
+             (int)job->batch_rows, (long long)job->settings->data.row_tokens,
+             (int)job->micro_rows, job->recomputes ? ", activations recomputed" : "");
 }
 
 /* Skipped steps count in time and tokens, not in the loss. */
@@ -67,8 +81,8 @@ void trainer_report_epoch(struct trainer *trainer)
     trainer->epoch_real_tokens = 0;
 }
 
-/* The last lines of a run. */
-void trainer_report_end(const struct trainer *trainer)
+/* What was learned, in numbers. */
+static void report_losses(const struct trainer *trainer)
 {
     char duration[24];
     clock_format_duration(duration, clock_since_ms(trainer->started_ns) / 1000.0);
@@ -79,11 +93,52 @@ void trainer_report_end(const struct trainer *trainer)
         log_note("Held-out loss %.4f -> %.4f", trainer->first_eval_loss,
                  trainer->last_eval_loss);
     }
-    if (trainer->n_skipped > 0) {
-        log_warning("%lld steps were skipped: loss or gradient not finite",
-                    (long long)trainer->n_skipped);
+    if (trainer->best_loss > trainer->first_eval_loss) {
+        log_warning("the held-out loss was never below that of the model before "
+                    "training");
     }
+    if (trainer->n_skipped > 0) {
+        log_warning(
+            "%lld steps were skipped: loss or gradient not finite, or an outlier",
+            (long long)trainer->n_skipped);
+    }
+}
+
+/* Where everything is, and what can be done with it. */
+static void report_places(const struct trainer *trainer)
+{
+    const struct settings *settings = trainer->job.settings;
+    const char *run = trainer->folder.path;
+    const char *name = trainer_save_name(trainer);
+    if (settings->train.save_model) {
+        log_note("Result:   %s/%s", run, name);
+    }
+    if (trainer->best_updates > 0) {
+        log_note("Best:     %s/best (held-out loss %.4f after step %lld)", run,
+                 trainer->best_loss, (long long)trainer->best_step);
+    }
+    log_note("Metrics:  %s/metrics.jsonl (lathe plot %s)", run, run);
+    if (settings->sample.prompts.n > 0) {
+        log_note("Samples:  %s/samples.jsonl", run);
+    }
+    log_note("Log:      %s/log.txt", run);
+    if (!settings->train.save_model) {
+        return;
+    }
+    if (job_params_has_lora(&trainer->job)) {
+        log_note("Try it:   lathe generate %s --adapter %s/%s", settings->model, run,
+                 name);
+    } else {
+        log_note("Try it:   lathe generate %s/%s", run, name);
+    }
+}
+
+/* The last lines of a run. */
+void trainer_report_end(const struct trainer *trainer)
+{
     char peak[24];
     str_format_bytes(peak, (double)mem_peak_resident_bytes());
+    report_losses(trainer);
     log_note("Run folder: %s (peak memory %s)", trainer->folder.path, peak);
+    report_places(trainer);
 }

@@ -1,0 +1,241 @@
+/*
+ * trainer_plan - what a dry run prints: parameters, memory by purpose, work, and what each
+ * row of the data becomes. On standard output: it is what was asked for.
+ */
+#include <math.h>
+#include <stdio.h>
+
+#include "base/clock.h"
+#include "base/mem.h"
+#include "train/job_params.h"
+#include "train/machine.h"
+#include "train/trainer_parts.h"
+
+/* Rows of each file whose fate is told one by one. */
+enum { MAX_TOLD_ROWS = 8 };
+
+/* Share of the peak of matrix products that steps are expected to reach. Measured: 73 to
+ * 89 % for the 270M (docs/results); smaller models reach less, hence the caution. */
+static const double EXPECTED_SHARE = 0.6;
+
+/* "268,098,176" into text. */
+static const char *with_commas(char text[40], int64_t n)
+{
+    char digits[24];
+    const int length = snprintf(digits, sizeof(digits), "%lld", (long long)n);
+    int at = 0;
+    for (int i = 0; i < length; i++) {
+        if (i > 0 && (length - i) % 3 == 0 && digits[i - 1] != '-') {
+            text[at++] = ',';
+        }
+        text[at++] = digits[i];
+    }
+    text[at] = '\0';
+    return text;
+}
+
+static void print_parameters(const struct job *job)
+{
+    const struct params *params = job->source.params;
+    char text[40];
+    printf("Parameters\n");
+    printf("  %-20s %15s\n", "model", with_commas(text, params->n_elements));
+    if (params->n_adapter_elements > 0) {
+        printf("  %-20s %15s\n", "adapters",
+               with_commas(text, params->n_adapter_elements));
+    }
+    printf("  %-20s %15s  (%.3g %%)\n", "trained", with_commas(text, job->n_trained),
+           100.0 * (double)job->n_trained /
+               (double)(params->n_elements + params->n_adapter_elements));
+}
+
+static void print_bytes(const char *what, size_t bytes, const char *note)
+{
+    char text[24];
+    printf("  %-20s %15s  %s\n", what, str_format_bytes(text, (double)bytes), note);
+}
+
+/* Gradients and moments as they are kept; what is left of the state are weights. */
+static void print_memory(const struct job *job)
+{
+    const struct params *params = job->source.params;
+    size_t gradients = 0;
+    size_t moments = 0;
+    for (int i = 0; i < params->n; i++) {
+        const size_t n = job->is_trainable[i] ? (size_t)params->info[i].n_elements : 0;
+        gradients += n * sizeof(float);
+        moments += 2 * n * dtype_bytes(job->stored[i]);
+    }
+    const size_t state = job_params_state_bytes(job);
+    const size_t data =
+        (size_t)(job->train.counts.n_tokens + job->eval.counts.n_tokens) *
+        (sizeof(int32_t) + sizeof(float));
+    printf("Memory\n");
+    print_bytes("weights", state - gradients - moments, "");
+    if (job_params_mapped_bytes(job) > 0) {
+        print_bytes("weights, mapped", job_params_mapped_bytes(job),
+                    "read in the model's file, the system may drop them");
+    }
+    print_bytes("gradients", gradients, "f32 sums");
+    print_bytes("moments", moments, "two for each trained number");
+    print_bytes("activations", job->working_bytes,
+                job->recomputes ? "working memory of a pass, with recomputation"
+                                : "working memory of a pass");
+    print_bytes("data", data,
+                "tokens and their weights; mapped where the file is large");
+    print_bytes("sum", state + job->working_bytes + data, "without mapped weights");
+}
+
+/* What the whole run reads. An epoch's pairs of tokens and keys are those of the
+ * examples; runs take as many of them as of the tokens. */
+static struct flops_counts count_run(const struct job *job)
+{
+    const int64_t window = job->source.config.window;
+    struct flops_counts epoch = {0};
+    for (size_t i = 0; i < job->train.n; i++) {
+        const struct flops_counts row = flops_row(job->train.lengths[i], window);
+        epoch.tokens += row.tokens;
+        epoch.pairs += row.pairs;
+        epoch.pairs_sliding += row.pairs_sliding;
+        epoch.targets += (double)job->train.target_counts[i];
+    }
+    double share = (double)job->n_epochs;
+    if (!job->has_estimated_steps) {
+        const struct loader_options loading = trainer_job_loading(job);
+        const struct loader_summary summary =
+            loader_measure(&job->train, &loading, job->settings->train.epochs,
+                           job->settings->train.steps);
+        share = (double)summary.n_real_tokens / epoch.tokens;
+    } else if (job->n_epochs == 0) {
+        share = (double)job->n_steps * (double)job->batch_rows / (double)job->train.n;
+    }
+    return (struct flops_counts){.tokens = share * epoch.tokens,
+                                 .targets = share * epoch.targets,
+                                 .pairs = share * epoch.pairs,
+                                 .pairs_sliding = share * epoch.pairs_sliding};
+}
+
+/* By the peak that was measured here, now if there was none. */
+static void print_time(const struct job *job, double flops)
+{
+    double peak = machine_peak_gflops(backend_describe(job->engine));
+    const bool is_known = peak > 0.0;
+    if (!is_known) {
+        peak = backend_measure_gemm_gflops(job->engine);
+    }
+    char text[24];
+    clock_format_duration(text, flops / (peak * 1e9 * EXPECTED_SHARE));
+    printf("  %-20s %15s  if steps reach %.0f %% of this machine's %.0f GFLOP/s "
+           "(%s)\n",
+           "time", text, 100.0 * EXPECTED_SHARE, peak,
+           is_known ? "measured by lathe doctor" : "measured just now");
+}
+
+static void print_work(const struct job *job)
+{
+    const struct flops_counts counts = count_run(job);
+    const double flops = flops_training(&job->source.config, job->source.params,
+                                        job->is_trainable, &counts);
+    char text[40];
+    printf("Work\n");
+    printf("  %-20s %15s  of %d rows of %lld tokens, %d rows a pass%s\n", "steps",
+           with_commas(text, job->n_steps), (int)job->batch_rows,
+           (long long)job->settings->data.row_tokens, (int)job->micro_rows,
+           job->has_estimated_steps ? "; estimated" : "");
+    printf("  %-20s %15s  ", "tokens", with_commas(text, (int64_t)counts.tokens));
+    printf("%s of them with loss\n", with_commas(text, (int64_t)counts.targets));
+    printf("  %-20s %15.4g  forward and backward, a mean\n", "FLOPs a token",
+           flops / counts.tokens);
+    printf("  %-20s %15.4g\n", "FLOPs of the run", flops);
+    print_time(job, flops);
+}
+
+/* The examples that a row has become, as one line; *at is the next example of the file. */
+static void print_row(const struct job *job, const struct records *records, int64_t row,
+                      size_t end, size_t *at)
+{
+    int32_t n_parts = 0;
+    int64_t n_tokens = 0;
+    int64_t n_targets = 0;
+    int32_t longest = 0;
+    for (; *at < end; (*at)++) {
+        const struct example example = records_example(records, *at);
+        if (example.source_row != row) {
+            break;
+        }
+        n_parts++;
+        n_tokens += example.n;
+        n_targets += example.n_targets;
+        longest = (int32_t)base_max(longest, example.n);
+    }
+    printf("    row %-6lld", (long long)row + 1);
+    if (n_parts == 0) {
+        printf(" left out: broken, held out, too long, or without a token to learn\n");
+        return;
+    }
+    printf(" %6lld tokens, %lld with loss", (long long)n_tokens, (long long)n_targets);
+    if (n_parts > 1) {
+        printf(", in %d parts", (int)n_parts);
+    } else if (longest == job->settings->data.row_tokens) {
+        printf(", a full row: what is longer was cut");
+    }
+    printf("\n");
+}
+
+/* What the counts of a file say beyond rows and examples. */
+static void print_counts(const struct records_counts *counts)
+{
+    const struct {
+        int64_t n;
+        const char *what;
+    } fates[] = {
+        {counts->n_bad, "broken, left out"},
+        {counts->n_truncated, "cut to row_tokens"},
+        {counts->n_too_long, "too long, left out"},
+        {counts->n_split, "continued in further examples"},
+        {counts->n_dropped, "without a token to learn, left out"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(fates); i++) {
+        if (fates[i].n > 0) {
+            printf("    %lld %s\n", (long long)fates[i].n, fates[i].what);
+        }
+    }
+}
+
+static void print_rows(const struct job *job, const struct records *records)
+{
+    for (int32_t s = 0; s < records->n_sources; s++) {
+        const struct records_source *source = &records->sources[s];
+        char rows[40];
+        char examples[40];
+        char targets[40];
+        char tokens[40];
+        printf("  %s\n    %s rows -> %s examples, %s tokens, %s with loss\n",
+               source->name, with_commas(rows, source->counts.n_rows),
+               with_commas(examples, (int64_t)source->n),
+               with_commas(tokens, source->counts.n_tokens),
+               with_commas(targets, source->counts.n_targets));
+        print_counts(&source->counts);
+        size_t at = source->first;
+        for (int64_t row = 0; row < base_min(MAX_TOLD_ROWS, source->counts.n_rows);
+             row++) {
+            print_row(job, records, row, source->first + source->n, &at);
+        }
+        if (source->counts.n_rows > MAX_TOLD_ROWS) {
+            printf("    ...\n");
+        }
+    }
+}
+
+void trainer_plan_print(const struct job *job)
+{
+    print_parameters(job);
+    print_memory(job);
+    print_work(job);
+    printf("Training rows\n");
+    print_rows(job, &job->train);
+    if (job->has_eval) {
+        printf("Held-out rows\n");
+        print_rows(job, &job->eval);
+    }
+}
