@@ -28,15 +28,16 @@ static const struct command table[] = {
         "(LATHE_TRAIN_EPOCHS=3) override it. Results go to the run folder: run.yaml, "
         "log.txt,\n"
         "metrics.jsonl and model/.\n"),
-    COMMAND(generate, "MODEL [--prompt TEXT | --chat TEXT] [--adapter DIR]",
-            "text from a model: for a prompt, a message, or in a conversation",
-            "--prompt goes on from plain text; --chat answers a message in the turn "
-            "format of the\n"
-            "model. Without either, standard input is the message, or, on a terminal, a "
-            "conversation\n"
-            "begins. Text streams to standard output and ends with the turn; speeds go "
-            "to standard\n"
-            "error. The same seed gives the same text.\n"),
+    COMMAND(
+        generate, "MODEL [--prompt TEXT | --chat TEXT] [--adapter DIR]",
+        "text from a model: for a prompt, a message, or in a conversation",
+        "--prompt goes on from plain text; --chat answers a message in the turn "
+        "format of the\n"
+        "model. Without either, standard input is the message, or, on a terminal, a "
+        "conversation\n"
+        "begins. Text streams to standard output and ends with the turn; speeds go "
+        "to standard\n"
+        "error. The same seed gives the same text.\n"),
     COMMAND(score,
             "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) "
             "[--adapter DIR]",
@@ -73,6 +74,13 @@ static const struct command table[] = {
             "one. The adapter of a LoRA run is copied as it is (PEFT layout), or with "
             "--merge\n"
             "becomes a whole model.\n"),
+    COMMAND(doctor, "[--json]",
+            "check this machine: processor, memory, libraries, speed, all kernels",
+            "Takes a few seconds, best on an idle machine. The measured peak is kept "
+            "in the\n"
+            "user's cache folder, and training reports its share of it (mfu). Exit "
+            "code 1, with\n"
+            "what is wrong, if something is.\n"),
     COMMAND(inspect, "PATH", "what a model, a weight file, an adapter or a run holds",
             "PATH is a model folder, a .safetensors or .gguf file, an adapter folder, "
             "or a run\n"

@@ -73,6 +73,10 @@ bool cmd_convert(const struct command *command, int argc, char *const *argv,
                  struct error *err);
 bool cmd_export(const struct command *command, int argc, char *const *argv,
                 struct error *err);
+bool cmd_doctor(const struct command *command, int argc, char *const *argv,
+                struct error *err);
+bool cmd_plot(const struct command *command, int argc, char *const *argv,
+              struct error *err);
 bool cmd_inspect(const struct command *command, int argc, char *const *argv,
                  struct error *err);
 bool cmd_settings(const struct command *command, int argc, char *const *argv,

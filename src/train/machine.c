@@ -45,6 +45,39 @@ const char *machine_processor(char buffer[100])
     return buffer;
 }
 
+/* The line is long: all flags of the processor, between spaces. */
+const char *machine_features(char buffer[200])
+{
+    static const char *const names[] = {
+        "avx",      "avx2",     "fma",      "f16c",        "avx512f",
+        "avx512bw", "avx512dq", "avx512vl", "avx512_vnni", "avx512_bf16",
+        "amx_bf16", "asimd",    "sve",      "bf16"};
+    FILE *file = fopen("/proc/cpuinfo", "re");
+    char *line = NULL;
+    size_t capacity = 0;
+    size_t used = 0;
+    buffer[0] = '\0';
+    while (file != NULL && used == 0 && getline(&line, &capacity, file) > 0) {
+        if (strncmp(line, "flags", 5) != 0 && strncmp(line, "Features", 8) != 0) {
+            continue;
+        }
+        line[strcspn(line, "\n")] = ' ';
+        for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
+            char word[20];
+            snprintf(word, sizeof(word), " %s ", names[i]);
+            if (strstr(line, word) != NULL) {
+                used += (size_t)snprintf(buffer + used, 200 - used, "%s%s",
+                                         used == 0 ? "" : " ", names[i]);
+            }
+        }
+    }
+    free(line);
+    if (file != NULL) {
+        fclose(file);
+    }
+    return buffer;
+}
+
 /* Of this user; NULL where there is no such folder. Freed with mem_free. */
 static char *file_path(struct error *err)
 {

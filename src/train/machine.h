@@ -27,6 +27,10 @@ MUST_USE bool machine_store_peak(const char *engine, double gflops, struct error
 /* "AMD EPYC 7763 64-Core Processor", or "unknown processor". Returns `buffer`. */
 const char *machine_processor(char buffer[100]);
 
+/* "avx2 fma f16c avx512f": the extensions that kernels and libraries care about, of those
+ * that the system names; "" where it names none. Returns `buffer`. */
+const char *machine_features(char buffer[200]);
+
 /* Gigabytes that n_threads (0: all) read and write a second, measured now (a moment), or
  * 0.0 with an error. */
 double machine_measure_bandwidth(int n_threads, struct error *err);
