@@ -22,6 +22,9 @@ DERIVED = {
     "gemma4-e2b-tiny-rightpad": (4,),
     "gemma4-e2b-tiny-leftpad": (),
     "gemma4-e2b-tiny-lora": tuple(range(10)),
+    "gemma4-e2b-tiny-bf16": (),
+    "gemma4-e4b-tiny-bf16": (),
+    "gemma3-tiny-bf16": (),
 }
 
 

@@ -315,12 +315,12 @@ struct engine *golden_engine(int n_threads)
     return engine;
 }
 
-struct step *golden_step(struct golden *golden, struct engine *engine, int32_t B,
-                         int32_t C, bool recomputes)
+struct step_options golden_step_options(const struct golden *golden, int32_t B,
+                                        int32_t C)
 {
     const struct params *params = golden->source.params;
     const int table = params_index(params, PARAM_PLE_TABLE, -1);
-    const struct step_options options = {
+    return (struct step_options){
         .shape = {.config = &golden->source.config,
                   .params = params,
                   .is_trainable = golden->is_trainable,
@@ -328,17 +328,29 @@ struct step *golden_step(struct golden *golden, struct engine *engine, int32_t B
                   .B = B,
                   .T = golden->T,
                   .C = C,
-                  .compute = DTYPE_F32,
-                  .recomputes = recomputes},
+                  .compute = DTYPE_F32},
         .trains = true,
         .evaluates = true};
+}
+
+struct step *golden_step_create(struct golden *golden, struct engine *engine,
+                                const struct step_options *options)
+{
     const struct step_source source = golden_step_source(golden);
     struct error err;
-    struct step *step = step_create(engine, &options, &source, &err);
+    struct step *step = step_create(engine, options, &source, &err);
     if (step == NULL || !step_load(step, &err)) {
         fail_msg("%s", err.message);
     }
     return step;
+}
+
+struct step *golden_step(struct golden *golden, struct engine *engine, int32_t B,
+                         int32_t C, bool recomputes)
+{
+    struct step_options options = golden_step_options(golden, B, C);
+    options.shape.recomputes = recomputes;
+    return golden_step_create(golden, engine, &options);
 }
 
 double golden_l2(const float *a, int64_t n)

@@ -66,6 +66,12 @@ const json_t *golden_json(const struct golden *golden);
 
 /* An engine with this many threads, and a step of the case on it. */
 struct engine *golden_engine(int n_threads);
+
+/* What a step of the case is made with, in f32, to be changed for golden_step_create. */
+struct step_options golden_step_options(const struct golden *golden, int32_t B,
+                                        int32_t C);
+struct step *golden_step_create(struct golden *golden, struct engine *engine,
+                                const struct step_options *options);
 struct step *golden_step(struct golden *golden, struct engine *engine, int32_t B,
                          int32_t C, bool recomputes);
 
