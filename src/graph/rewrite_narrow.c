@@ -46,11 +46,12 @@ static struct value *read_narrow(struct graph *graph, const struct node *node,
     return NULL;
 }
 
-/* Products take each operand by itself; the cast dies if nobody else reads it. */
+/* Products, and the loss head, which is one, take each operand by itself; the cast dies
+ * if nobody else reads it. */
 static void walk_node(struct rewrite *rewrite, const struct node *node)
 {
     struct value **in = rewrite_inputs(rewrite, node);
-    if (node->op == OP_MATMUL) {
+    if (node->op == OP_MATMUL || node->op == OP_LOSS_HEAD) {
         for (int i = 0; i < 2; i++) {
             struct value *weight = stored(in[i]);
             in[i] = weight != NULL ? weight : in[i];
