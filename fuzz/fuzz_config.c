@@ -26,6 +26,39 @@ static void compare_layers(const struct model_config *a, const struct model_conf
     }
 }
 
+/* Whether layers of one kind are equal, as in every published model: the writer has no
+ * form for exceptions, which only a config.json of somebody else can have. */
+static bool is_regular(const struct model_config *config)
+{
+    const struct layer_config *first = &config->layer[0];
+    bool is_double = true;
+    for (int i = 0; i < config->L; i++) {
+        const struct layer_config *layer = &config->layer[i];
+        const bool owns = model_config_owns_kv(config, i);
+        is_double = is_double && (owns || layer->F == 2 * first->F);
+        if (layer->F != first->F && owns) {
+            return false;
+        }
+        for (int k = 0; k < i; k++) {
+            const struct layer_config *other = &config->layer[k];
+            if (layer->is_sliding == other->is_sliding &&
+                (layer->K != other->K || layer->G != other->G ||
+                 layer->k_eq_v != other->k_eq_v)) {
+                return false;
+            }
+        }
+        if (layer->is_sliding && (layer->K != first->K || layer->G != first->G)) {
+            return false;
+        }
+    }
+    for (int i = 0; i < config->L; i++) {
+        if (!is_double && config->layer[i].F != first->F) {
+            return false;
+        }
+    }
+    return true;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
 {
     struct error err = {.message = ""};
@@ -44,11 +77,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     ASSERT(params->n > 0 && params->n_elements > 0);
     params_destroy(params);
 
-    json_t *written = model_config_to_json(&config, DTYPE_BF16);
-    struct model_config again;
-    ASSERT(model_config_from_json(written, "written", &again, &err));
-    compare_layers(&config, &again);
-    json_decref(written);
+    if (is_regular(&config)) {
+        json_t *written = model_config_to_json(&config, DTYPE_BF16);
+        struct model_config again;
+        ASSERT(model_config_from_json(written, "written", &again, &err));
+        compare_layers(&config, &again);
+        json_decref(written);
+    }
     json_decref(root);
     return 0;
 }

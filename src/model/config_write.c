@@ -30,7 +30,11 @@ static json_t *rope_to_json(const struct model_config *config, bool is_sliding)
     json_object_set_new(rope, "rope_theta", json_real(layer->rope_theta));
     /* Of the three types only `proportional` can leave pairs unturned. */
     if (layer->rotary_pairs != layer->K / 2) {
-        const double partial = 2.0 * (double)layer->rotary_pairs / (double)layer->K;
+        double partial = 2.0 * (double)layer->rotary_pairs / (double)layer->K;
+        /* A reader rounds down: 2 * 3 / 14 of 14 must not become 2 pairs. */
+        if (floor(partial * (double)layer->K / 2.0) < (double)layer->rotary_pairs) {
+            partial = nextafter(partial, 1.0);
+        }
         json_object_set_new(rope, "rope_type", json_string("proportional"));
         json_object_set_new(rope, "partial_rotary_factor", json_real(partial));
     } else if (layer->rope_factor != 1.0) {

@@ -179,6 +179,21 @@ static void end_early_log(struct run_folder *folder)
     folder->early_text = NULL;
 }
 
+/* What could not be made as a whole goes again: a folder with a part of it would be no
+ * run, and in the way of the next one. */
+static void take_back(const char *path, bool was_there)
+{
+    const char *const files[] = {"run.yaml", "log.txt", "metrics.jsonl"};
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
+        char *file = file_join(path, files[i]);
+        (void)unlink(file);
+        mem_free(file);
+    }
+    if (!was_there) {
+        (void)rmdir(path);
+    }
+}
+
 /* The log gets lines from here on, and those that were held. */
 bool run_folder_create(struct run_folder *folder, const struct settings *settings,
                        bool overwrites, struct error *err)
@@ -191,6 +206,7 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
         !file_remove_tree(settings->run, err)) {
         return false;
     }
+    const bool was_there = file_exists(settings->run);
     folder->path = mem_strdup(settings->run);
     if (!file_make_folders(folder->path, err) ||
         !write_settings(folder->path, settings, err)) {
@@ -204,12 +220,19 @@ bool run_folder_create(struct run_folder *folder, const struct settings *setting
     if (folder->metrics == NULL) {
         goto fail;
     }
+    if (settings->sample.prompts.n > 0) {
+        folder->samples = open_lines(folder->path, "samples.jsonl", err);
+        if (folder->samples == NULL) {
+            goto fail;
+        }
+    }
     end_early_log(folder);
     log_set_file(folder->log);
     return true;
 
 fail:
     run_folder_close(folder);
+    take_back(settings->run, was_there);
     return false;
 }
 
@@ -255,6 +278,18 @@ bool run_folder_publish(const struct run_folder *folder, const char *from,
     return done;
 }
 
+/* Takes NULL. */
+static void close_lines(const struct run_folder *folder, FILE *file, const char *name)
+{
+    if (file == NULL) {
+        return;
+    }
+    const bool lost_lines = ferror(file) != 0;
+    if (fclose(file) != 0 || lost_lines) {
+        log_warning("%s/%s: not all lines could be written", folder->path, name);
+    }
+}
+
 /*
  * Lines that could not be written are no reason to stop a run, but somebody will want
  * to know. The metrics go first, while the log can still say so; the log is let go
@@ -263,13 +298,8 @@ bool run_folder_publish(const struct run_folder *folder, const char *from,
 void run_folder_close(struct run_folder *folder)
 {
     end_early_log(folder);
-    if (folder->metrics != NULL) {
-        const bool lost_lines = ferror(folder->metrics) != 0;
-        if (fclose(folder->metrics) != 0 || lost_lines) {
-            log_warning("%s/metrics.jsonl: not all lines could be written",
-                        folder->path);
-        }
-    }
+    close_lines(folder, folder->metrics, "metrics.jsonl");
+    close_lines(folder, folder->samples, "samples.jsonl");
     if (folder->log != NULL) {
         log_set_file(NULL);
         fclose(folder->log);

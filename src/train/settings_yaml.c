@@ -352,7 +352,9 @@ bool settings_read_file(struct settings *settings, const char *path, struct erro
     size_t length = 0;
     char *text = file_read(path, MAX_FILE_BYTES, &length, err);
     if (text == NULL) {
-        err->kind = ERROR_USAGE; /* the command line names a file that cannot be read */
+        /* The command line names a file that cannot be read; a lack of memory is not its
+         * fault. */
+        err->kind = err->kind == ERROR_RESOURCE ? ERROR_RESOURCE : ERROR_USAGE;
         return error_wrap(err, "run file");
     }
     const bool done = settings_read_text(settings, text, length, path, err);

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Memory, disk and files fail at the n-th call, for all n: one line, the right exit code,
+# no torn file (G3). With sanitizers also no leak, as an error ends the program by main.
+#
+# LATHE_TEST_ALL=1 takes every n; else they thin out as they grow.
+. "$(dirname "$0")/../support/scenario.sh"
+
+out=$(dirname "$LATHE")
+shim=$out/tests/fault.so
+if [ ! -f "$shim" ]; then
+    echo "no $shim"
+    exit 77
+fi
+# A sanitizer wants to be loaded first, and its leak report is a failure with code 23.
+export ASAN_OPTIONS=verify_asan_link_order=0:exitcode=99 UBSAN_OPTIONS=exitcode=99
+is_sanitized=no
+grep -q fsanitize "$out/flags" && is_sanitized=yes
+
+model=$demo/model
+head -n 12 "$demo/train.jsonl" >rows.jsonl
+cat >run.yaml <<END
+model: $model
+run: result
+threads: 1
+data: {train: rows.jsonl, template: "Q: {question}\nA: ", response: answer, row_tokens: 64, cache: cache}
+train: {steps: 1, epochs: 0, batch_rows: 1, freeze: ["*embed*"]}
+END
+
+# What a command leaves behind: nothing that is half done. Whatever is called result is
+# a whole model or run; nothing has a name for the time being.
+is_whole()
+{
+    [ -z "$(find . -name '*.tmp*' ! -path './cache/*' -print -quit)" ] || return 1
+    [ ! -e result ] || [ -e result/run.yaml ] || "$LATHE" inspect result >inspect.txt 2>&1 || return 1
+    [ ! -e result/model ] || "$LATHE" inspect result/model >inspect.txt 2>&1
+}
+
+# sweep NAME CALL EFFECT CODES COMMAND...: the n-th CALL has this effect, for n = 1, 2, ...
+# until there are no more of them; each time the exit code is one of CODES. 0 means that
+# the command could do without.
+sweep()
+{
+    local name=$1 call=$2 effect=$3 codes=$4 n=1 got lines n_faults=0
+    shift 4
+    while true; do
+        rm -rf result cache hit
+        FAULT=${call%:*}:$n:$effect FAULT_NOTE=hit LD_PRELOAD=$shim timeout 60 \
+            "$@" >stdout 2>stderr </dev/null
+        got=$?
+        [ -e hit ] || break
+        n_faults=$((n_faults + 1))
+        lines=$(grep -c '^lathe: error: ' stderr)
+        if [[ " $codes " != *" $got "* ]] || [ "$got" = 0 -a "$lines" != 0 ] ||
+            [ "$got" != 0 -a "$lines" != 1 ] || ! is_whole; then
+            not_ok "$name: $call $n is $effect: code $got, $lines lines"
+            tail -n 5 stderr | cut -c1-300 | sed 's/^/    /'
+            find . -newer run.yaml | head -n 20 | sed 's/^/    /'
+            return
+        fi
+        if [ "${LATHE_TEST_ALL:-0}" = 1 ]; then
+            n=$((n + 1))
+        else
+            n=$((n < 8 ? n + 1 : n + 1 + n / 2))
+        fi
+    done
+    if [ "$got" = 0 ] && [ "$n_faults" -gt 0 ]; then
+        ok "$name: $call, $effect ($n_faults faults)"
+    else
+        not_ok "$name: $call, $effect: $n_faults faults, code $got without"
+        tail -n 3 stderr | sed 's/^/    /'
+    fi
+}
+
+# Reading only. Some memory is asked for by libraries, which can do without.
+sweep "load a tokenizer" alloc ENOMEM "0 4" "$LATHE" tokenize "$model" "Tom has 5 apples."
+sweep "load a tokenizer" open EIO "0 3" "$LATHE" tokenize "$model" "Tom has 5 apples."
+sweep "load a tokenizer" map ENOMEM 4 "$LATHE" tokenize "$model" "Tom has 5 apples."
+sweep "load a model" alloc ENOMEM "0 4" "$LATHE" inspect "$model"
+sweep "load a model" map ENOMEM 4 "$LATHE" inspect "$model"
+sweep "load a model" open EMFILE 3 "$LATHE" inspect "$model"
+# Planning: everything before the first step. A run file that cannot be read is code 2.
+sweep "plan" alloc ENOMEM "0 4" "$LATHE" train run.yaml --dry-run
+sweep "plan" read EIO "0 2 3" "$LATHE" train run.yaml --dry-run
+sweep "plan" read SHORT 0 "$LATHE" train run.yaml --dry-run
+sweep "plan" read EINTR 0 "$LATHE" train run.yaml --dry-run
+sweep "plan" open EIO "0 2 3" "$LATHE" train run.yaml --dry-run
+# Writing a model.
+for effect in ENOSPC EIO ENOSPC:lasts; do
+    code=4
+    [ $effect = EIO ] && code=3
+    for call in write fsync rename open mkdir; do
+        sweep "convert" $call $effect "0 $code" "$LATHE" convert "$model" result --dtype bf16
+    done
+done
+sweep "convert" write SHORT 0 "$LATHE" convert "$model" result --dtype bf16
+sweep "convert" write EINTR 0 "$LATHE" convert "$model" result --dtype bf16
+sweep "convert" close EIO "0 3" "$LATHE" convert "$model" result --dtype bf16
+sweep "convert" alloc ENOMEM "0 4" "$LATHE" convert "$model" result --dtype bf16
+# A whole run.
+for call in write fsync rename open; do
+    sweep "a run" $call ENOSPC "0 1 4" "$LATHE" train run.yaml
+done
+sweep "a run" write EINTR 0 "$LATHE" train run.yaml
+sweep "a run" write SHORT 0 "$LATHE" train run.yaml
+if [ $is_sanitized = no ]; then
+    sweep "load a model" malloc ENOMEM "0 4" "$LATHE" inspect "$model"
+    sweep "plan" malloc ENOMEM "0 4" "$LATHE" train run.yaml --dry-run
+fi
+finish
