@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -64,6 +65,50 @@ static void what_is_missing_is_named(void **state)
     assert_int_equal(error_exit_code(err.kind), 3);
 }
 
+/* With an adapter the model is W + 2 B A (alpha 8, rank 4): checked by the reference's
+ * own tensors, for one row. */
+static void an_adapter_is_merged_into_what_is_read(void **state)
+{
+    (void)state;
+    struct model_source source = {0};
+    struct error err;
+    if (!model_source_open(&source, "tests/golden/gemma4-e2b-tiny", true, false,
+                           &err) ||
+        !model_source_open_adapter(&source, "tests/golden/gemma4-e2b-tiny-lora",
+                                   &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(source.params->n, source.params->n_model);
+    const struct params *merged = source.merged_params;
+    const int q = params_index(source.params, PARAM_Q, 1);
+    float a[4 * 64], b[4], plain[64], row[64];
+    assert_true(lora_read(source.adapter, params_adapter(merged, PARAM_LORA_A, q), 0, 4,
+                          a, &err));
+    assert_true(lora_read(source.adapter, params_adapter(merged, PARAM_LORA_B, q), 7, 1,
+                          b, &err));
+    assert_true(weights_read(source.weights, q, 7, 1, plain, &err));
+    assert_true(model_source_read(&source, q, 7, 1, row, &err));
+    for (int i = 0; i < 64; i++) {
+        double expected = (double)plain[i];
+        for (int k = 0; k < 4; k++) {
+            expected += 2.0 * (double)b[k] * (double)a[k * 64 + i];
+        }
+        assert_true(fabs((double)row[i] - expected) < 1e-6);
+    }
+    /* What the adapter changes is not what lies in the file. */
+    enum dtype dtype;
+    assert_null(model_source_view(&source, q, &dtype));
+    assert_non_null(model_source_view(
+        &source, params_index(source.params, PARAM_Q_NORM, 1), &dtype));
+    model_source_close(&source);
+    assert_null(source.adapter);
+    assert_false(
+        model_source_open(&source, "tests/golden/gemma3-tiny", true, false, &err) &&
+        model_source_open_adapter(&source, "tests/golden/gemma4-e2b-tiny-lora", &err));
+    assert_non_null(strstr(err.message, "adapter_model.safetensors: tensor "));
+    model_source_close(&source);
+}
+
 static void a_file_is_gguf_whatever_its_name(void **state)
 {
     (void)state;
@@ -82,6 +127,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_published_layout_gives_the_same_weights),
         cmocka_unit_test(what_is_missing_is_named),
+        cmocka_unit_test(an_adapter_is_merged_into_what_is_read),
         cmocka_unit_test(a_file_is_gguf_whatever_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
