@@ -21,8 +21,8 @@ enum {
     CAPACITY_STEP = 64, /* target capacities are multiples of this */
 
     /* Examples that are read before their pages are given back. A page that is touched
-     * may bring 15 more along, so they stand for 64 MiB at most. */
-    EXAMPLES_PER_DROP = 1024,
+     * may bring 15 more along, so they stand for 16 MiB at most. */
+    EXAMPLES_PER_DROP = 256,
 };
 
 /* Where a walk over the epochs stands. */
