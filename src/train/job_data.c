@@ -218,6 +218,7 @@ bool job_data_open(struct job *job, struct error *err)
                           (int32_t)job->source.config.V, &reading.options, err)) {
         return false;
     }
+    job->chat_format = reading.options.chat_format;
     reading.pool = pool_create((int)settings->threads, err);
     const bool is_done = reading.pool != NULL && read_all(&reading, err);
     pool_destroy(reading.pool);

@@ -183,7 +183,8 @@ static void end_early_log(struct run_folder *folder)
  * run, and in the way of the next one. */
 static void take_back(const char *path, bool was_there)
 {
-    const char *const files[] = {"run.yaml", "log.txt", "metrics.jsonl"};
+    const char *const files[] = {"run.yaml", "log.txt", "metrics.jsonl",
+                                 "samples.jsonl"};
     for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
         char *file = file_join(path, files[i]);
         (void)unlink(file);

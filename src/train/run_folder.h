@@ -1,5 +1,6 @@
 /*
- * run_folder - the folder of a run: run.yaml, log.txt, metrics.jsonl, model/, best/.
+ * run_folder - the folder of a run: run.yaml, log.txt, metrics.jsonl, samples.jsonl,
+ * model/, best/.
  */
 #ifndef TRAIN_RUN_FOLDER_H
 #define TRAIN_RUN_FOLDER_H
@@ -15,6 +16,7 @@ struct run_folder {
     char *path;    /* owned copy */
     FILE *log;     /* every line of the log from now on goes there too */
     FILE *metrics; /* one JSON object per step */
+    FILE *samples; /* one JSON object per answer; NULL: no sample.prompts */
     /* Before there is a folder: log lines in memory. */
     FILE *early_log;
     char *early_text;

@@ -39,6 +39,19 @@ static void free_lists(struct trainer *trainer)
     outlier_deinit(&trainer->norm_guard);
 }
 
+/* Over the parameters that the step trains. */
+static bool create_sample(struct trainer *trainer, struct error *err)
+{
+    const struct job *job = &trainer->job;
+    const struct sample_options options = {.settings = job->settings,
+                                           .config = &job->source.config,
+                                           .params = job->source.params,
+                                           .tokenizer = job->source.tokenizer,
+                                           .chat_format = job->chat_format};
+    trainer->sample = sample_create(job->engine, trainer->step, &options, err);
+    return trainer->sample != NULL;
+}
+
 /* The loader comes last: nothing after its thread has started can fail. */
 static bool start(struct trainer *trainer, struct error *err)
 {
@@ -50,6 +63,9 @@ static bool start(struct trainer *trainer, struct error *err)
     const struct step_source source = job_params_source(job);
     trainer->step = step_create(job->engine, &options, &source, err);
     if (trainer->step == NULL || !step_load(trainer->step, err)) {
+        return false;
+    }
+    if (job->settings->sample.prompts.n > 0 && !create_sample(trainer, err)) {
         return false;
     }
     const struct loader_options loading = trainer_job_loading(job);
@@ -103,6 +119,10 @@ static bool train(struct trainer *trainer, struct error *err)
             return false;
         }
         trainer->first_eval_loss = metrics.eval_loss;
+    }
+    if (trainer->sample != NULL &&
+        !sample_run(trainer->sample, 0, trainer->folder.samples, err)) {
+        return false;
     }
     trainer->epoch_started_ns = clock_now_ns();
     progress_begin(&trainer->progress, trainer->job.options->is_quiet ? NULL : stderr,
@@ -226,6 +246,7 @@ end:
     str_deinit(&trainer.line);
     free_lists(&trainer);
     loader_destroy(trainer.loader);
+    sample_destroy(trainer.sample);
     step_destroy(trainer.step);
     trainer_job_close(&trainer.job);
     run_folder_close(&trainer.folder);

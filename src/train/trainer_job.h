@@ -16,9 +16,10 @@
 struct job {
     const struct settings *settings; /* borrowed */
     const struct trainer_options *options;
-    struct model_source source; /* open until the job is closed */
-    struct records train, eval; /* token ids of all rows */
-    bool has_eval;              /* `eval` has been read */
+    struct model_source source;   /* open until the job is closed */
+    struct records train, eval;   /* token ids of all rows */
+    bool has_eval;                /* `eval` has been read */
+    enum chat_format chat_format; /* of chat rows */
     struct engine *engine;
     struct lora_options lora; /* of the adapters; rank 0: there are none */
     struct lora *adapter;     /* that the run goes on from, or NULL */

@@ -19,6 +19,7 @@
 #include "train/outlier.h"
 #include "train/progress.h"
 #include "train/run_folder.h"
+#include "train/sample.h"
 #include "train/schedule.h"
 #include "train/trainer_job.h"
 
@@ -26,6 +27,7 @@ struct trainer {
     struct job job; /* model, data, engine and what was decided */
     struct run_folder folder;
     struct step *step;        /* state and programs */
+    struct sample *sample;    /* answers to fixed prompts; NULL: none are wanted */
     struct loader *loader;    /* training rows, in the order of the run */
     struct schedule schedule; /* of the learning rate */
     struct progress progress;

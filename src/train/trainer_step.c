@@ -237,6 +237,29 @@ static bool is_epoch_end(const struct trainer *trainer, const struct metrics *me
     return metrics->epoch >= (double)(trainer->epoch + 1) - 1e-9;
 }
 
+/* Whether the prompts are answered after this step: as the settings say, by default
+ * with each evaluation, or else with each epoch; and after the last one. */
+static bool samples(const struct trainer *trainer, const struct metrics *metrics,
+                    bool evaluates, bool ends_epoch)
+{
+    const int64_t every = trainer->job.settings->sample.every_steps;
+    if (trainer->sample == NULL) {
+        return false;
+    }
+    if (metrics->step == trainer->job.n_steps) {
+        return true;
+    }
+    return every > 0 ? metrics->step % every == 0
+                     : evaluates || (!trainer->job.has_eval && ends_epoch);
+}
+
+static bool answer(struct trainer *trainer, struct error *err)
+{
+    progress_pause(&trainer->progress);
+    return sample_run(trainer->sample, trainer->step_number, trainer->folder.samples,
+                      err);
+}
+
 /* One optimizer step with what belongs to it. Times and counts of the step are complete
  * before it is evaluated, so that evaluation is in none of them. */
 bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
@@ -285,7 +308,9 @@ bool trainer_step(struct trainer *trainer, bool *is_end, struct error *err)
     const bool evaluates =
         trainer->job.has_eval &&
         (is_due || is_last || (ends_epoch && settings->eval.at_epoch_end));
-    const bool done = !evaluates || trainer_eval(trainer, &metrics, err);
+    const bool done =
+        (!evaluates || trainer_eval(trainer, &metrics, err)) &&
+        (!samples(trainer, &metrics, evaluates, ends_epoch) || answer(trainer, err));
     /* The step itself is done, also where its evaluation was abandoned. */
     write_metrics(trainer, &metrics);
     if (!done) {
