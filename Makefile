@@ -76,14 +76,15 @@ help:
 #: make demo        fine-tunes the model in examples/demo
 #: make demo-model  pretrains that model again
 #: make fuzz        FUZZ_SECONDS=60 of each fuzzer (clang)
+#: make valgrind    short tests under valgrind
 #: make cover       which lines the tests reach
 #: make format      clang-format over all sources
 #: Settings: CC=gcc|clang BUILD=build VARIANT=release|asan|tsan WERROR=1 JOBS=2
 
-include tools/library.mk
+include tools/library.mk tools/hard.mk
 
 all: $(PROGRAM) $(OUT)/liblathe.a $(PRODUCTS) $(TOOL_PROGRAMS)
-tests: $(SELECTED) $(if $(ONLY),,$(PROGRAM) $(PRODUCTS))
+tests: $(SELECTED) $(if $(ONLY),,$(PROGRAM) $(PRODUCTS) $(FAULTS))
 
 test: tests
 	@$(RUN_TESTS) $(SELECTED) $(SCENARIOS)
@@ -111,13 +112,6 @@ cover:
 	@$(MAKE) VARIANT=cover test
 	@cd $(BUILD)/cover && find obj -name '*.gcda' | xargs gcov -n 2>/dev/null | \
 	  awk '/^File .*src\// {f=$$2} /^Lines/ && f {print $$2, $$4, f; f=""}' | sort -t: -k2 -n
-fuzz:
-	@$(MAKE) VARIANT=fuzz CC=clang fuzz-run
-fuzz-run: $(FUZZ_PROGRAMS)
-	@set -e; for program in $(FUZZ_PROGRAMS); do mkdir -p $$program.corpus; \
-	  seeds=fuzz/seeds/$$(basename $$program); [ -d $$seeds ] || seeds=; \
-	  $$program -max_total_time=$(or $(FUZZ_SECONDS),60) $$program.corpus $$seeds; done
-
 # Flags are part of the input: when they differ from the last time, all is built again.
 $(OUT)/flags: FORCE
 	@mkdir -p $(@D)
@@ -145,11 +139,9 @@ $(OUT)/bench/%: $(OUT)/obj/bench/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS)
 $(OUT)/tools/%: $(OUT)/obj/tools/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS) -ldl
-$(OUT)/fuzz/%: $(OUT)/obj/fuzz/%.o $(OUT)/liblathe.a
-	@mkdir -p $(@D); $(LINK) -fsanitize=fuzzer $^ $(LIBS)
 
 FORCE:
 .PHONY: help all tests test test-all check-ops asan ubsan tsan check bench demo demo-model \
-  format cover fuzz fuzz-run install uninstall FORCE
+  format cover fuzz fuzz-run valgrind install uninstall FORCE
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)
