@@ -81,6 +81,11 @@ static const struct command table[] = {
             "user's cache folder, and training reports its share of it (mfu). Exit "
             "code 1, with\n"
             "what is wrong, if something is.\n"),
+    COMMAND(plot, "RUN... [--svg FILE] [--csv FILE] [--smooth STEPS]",
+            "loss, learning rate and speed curves of runs",
+            "RUN is a run folder, also of a run in progress, or a metrics.jsonl. "
+            "Several runs are\n"
+            "drawn over each other. Dots are held-out losses.\n"),
     COMMAND(inspect, "PATH", "what a model, a weight file, an adapter or a run holds",
             "PATH is a model folder, a .safetensors or .gguf file, an adapter folder, "
             "or a run\n"
