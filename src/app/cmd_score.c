@@ -22,6 +22,7 @@
 #include "train/evaluate.h"
 #include "train/job_data.h"
 #include "train/model_source.h"
+#include "train/settings_data.h"
 #include "train/step.h"
 
 /* What the command line gives; exactly one of text, chat and tokens is set. */
@@ -78,7 +79,8 @@ static bool read_chat(struct score *score, struct error *err)
     struct settings *settings = &score->given->data.settings;
     struct records_options options;
     settings->data.format = RECORDS_CHAT;
-    if (!job_data_options(settings, score->source.path, score->source.tokenizer,
+    if (!settings_data_check_format(settings, err) ||
+        !job_data_options(settings, score->source.path, score->source.tokenizer,
                           (int32_t)score->source.config.V, &options, err)) {
         return false;
     }

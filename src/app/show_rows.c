@@ -25,6 +25,7 @@
 #include "text/tokenizer.h"
 #include "train/job_data.h"
 #include "train/model_source.h"
+#include "train/settings_data.h"
 
 enum { WINDOW_BYTES = 1 << 20 };
 
@@ -93,7 +94,8 @@ static bool open_show(struct show *show, struct error *err)
     struct settings *settings = &given->data->settings;
     if (!data_arguments_read(given->data, err) ||
         (!data_arguments_has_format(given->data) &&
-         !guess_format(given->path, settings, err))) {
+         !guess_format(given->path, settings, err)) ||
+        !settings_data_check_format(settings, err)) {
         return false;
     }
     show->tokenizer = model_source_tokenizer(given->model, err);

@@ -24,8 +24,8 @@ static bool check_instruction(const struct settings *settings, struct error *err
     return true;
 }
 
-/* Keys that belong to one format. */
-static bool check_format(const struct settings *settings, struct error *err)
+/* Also for those who only look at rows and have no run. */
+bool settings_data_check_format(const struct settings *settings, struct error *err)
 {
     const enum records_format format = (enum records_format)settings->data.format;
     const char *name = records_format_name(format);
@@ -108,7 +108,7 @@ bool settings_data_check(const struct settings *settings, struct error *err)
                          "data.eval_share",
                          (long long)settings->eval.every_steps);
     }
-    return check_format(settings, err) && check_weights(settings, err);
+    return settings_data_check_format(settings, err) && check_weights(settings, err);
 }
 
 double settings_data_weight(const struct settings *settings, int64_t i)
