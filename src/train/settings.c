@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/error.h"
-#include "train/settings_data.h"
 #include "train/settings_table.h"
 
 /*
@@ -448,63 +447,4 @@ bool settings_unknown_key(const char *where, const char *key, struct error *err)
     }
     return error_set(err, ERROR_USAGE, "%s: unknown setting %s; did you mean %s?",
                      where, key, nearest);
-}
-
-/* ---- checks over several keys ---- */
-
-/* Adapters have a rank of their own, or that of the adapter to go on from. */
-static bool check_lora(const struct settings *settings, struct error *err)
-{
-    if (settings->lora.adapter != NULL && settings->lora.targets.n > 0) {
-        return error_set(err, ERROR_USAGE,
-                         "lora.targets and lora.adapter do not go together: the "
-                         "adapter says which weights it changes");
-    }
-    if (settings->lora.rank == 0 && settings->lora.adapter == NULL &&
-        (settings->lora.targets.n > 0 || settings->lora.dropout > 0.0)) {
-        return error_set(err, ERROR_USAGE,
-                         "lora.%s is given, but lora.rank is 0: give a rank, as 8 or "
-                         "16, to train adapters",
-                         settings->lora.targets.n > 0 ? "targets" : "dropout");
-    }
-    if (settings->lora.rank > 0 && settings->lora.alpha <= 0.0) {
-        return error_set(err, ERROR_USAGE,
-                         "lora.alpha is %g, which takes all effect from the adapters: "
-                         "give a number above 0, as twice lora.rank",
-                         settings->lora.alpha);
-    }
-    return true;
-}
-
-/* In the order in which a user would fill a run file. */
-bool settings_check(const struct settings *settings, struct error *err)
-{
-    if (settings->model == NULL) {
-        return error_set(err, ERROR_USAGE,
-                         "model is missing: a folder in Hugging Face layout or a .gguf "
-                         "file");
-    }
-    if (settings->run == NULL) {
-        return error_set(err, ERROR_USAGE, "run is missing: the folder to write to");
-    }
-    if (!settings_data_check(settings, err)) {
-        return false;
-    }
-    if (settings->train.rounding == ROUNDING_STOCHASTIC &&
-        settings->precision != PRECISION_BF16) {
-        return error_set(err, ERROR_USAGE,
-                         "train.rounding stochastic rounds weights that are kept in "
-                         "bf16: it needs precision bf16 (f32 and bf16-compute keep "
-                         "f32 weights)");
-    }
-    if (settings->train.epochs == 0 && settings->train.steps == 0) {
-        return error_set(err, ERROR_USAGE,
-                         "give train.epochs or train.steps: how long to train");
-    }
-    if (settings->train.batch_rows > 0 && settings->train.batch_rows_per_rank > 0) {
-        return error_set(err, ERROR_USAGE,
-                         "train.batch_rows and train.batch_rows_per_rank say the same "
-                         "thing twice: give one");
-    }
-    return check_lora(settings, err);
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -291,6 +292,40 @@ static bool is_same_number(double a, double b)
 }
 
 /* Numbers of their own for some tensors: read, printed, and read back the same. */
+/* A complete run file, and what makes its adapters contradict themselves. */
+static void settings_of_adapters_go_together(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text, *says; /* NULL: in order */
+    } cases[] = {
+        {"lora: {rank: 8}", NULL},
+        {"lora: {rank: 8, alpha: 4, dropout: 0.1, targets: [q_proj, \"*.v_proj\"]}",
+         NULL},
+        {"lora: {adapter: runs/a/adapter, dropout: 0.1}", NULL},
+        {"lora: {targets: [q_proj]}", "lora.targets is given, but lora.rank is 0"},
+        {"lora: {dropout: 0.1}", "lora.dropout is given, but lora.rank is 0"},
+        {"lora: {rank: 8, alpha: 0}", "lora.alpha is 0"},
+        {"lora: {adapter: a, targets: [q_proj]}", "do not go together"},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        char text[400];
+        snprintf(text, sizeof(text),
+                 "model: m\nrun: r\ndata: {train: t, format: text}\n"
+                 "train: {steps: 1}\n%s\n",
+                 cases[i].text);
+        struct settings settings;
+        struct error err = {.message = ""};
+        settings_init(&settings);
+        assert_true(read(&settings, text, &err));
+        assert_int_equal(settings_check(&settings, &err), cases[i].says == NULL);
+        if (cases[i].says != NULL && strstr(err.message, cases[i].says) == NULL) {
+            fail_msg("%s", err.message);
+        }
+        settings_deinit(&settings);
+    }
+}
+
 static void groups_of_parameters_read_back_the_same(void **state)
 {
     (void)state;
@@ -366,6 +401,82 @@ static void wrong_groups_are_refused(void **state)
     }
 }
 
+/* The run files of the project are in order, as far as settings alone can tell. */
+static void examples_are_in_order(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "examples/reference.yaml", "examples/gsm8k-270m.yaml",
+        "examples/demo/demo.yaml", "examples/demo/pretrain.yaml"};
+    for (size_t i = 0; i < ARRAY_LENGTH(paths); i++) {
+        struct settings settings;
+        struct error err;
+        settings_init(&settings);
+        if (!settings_read_file(&settings, paths[i], &err) ||
+            !settings_check(&settings, &err)) {
+            fail_msg("%s", err.message);
+        }
+        settings_deinit(&settings);
+    }
+}
+
+/* D1, D4 to D7, D9: the numbers of the reference script, each against lathe's default. */
+static void the_reference_recipe_is_the_scripts(void **state)
+{
+    (void)state;
+    struct settings script;
+    struct settings ours;
+    struct error err;
+    settings_init(&script);
+    settings_init(&ours);
+    assert_true(settings_read_file(&script, "examples/reference.yaml", &err));
+    assert_string_equal(script.data.template_text,
+                        "Instruction: {instruction}\nResponse: ");
+    assert_int_equal(script.data.row_tokens, 512);
+    assert_false(script.data.pack);
+    assert_true(ours.data.pack);
+    assert_int_equal(script.data.loss_on, RECORDS_LOSS_ON_ALL);
+    assert_int_equal(ours.data.loss_on, RECORDS_LOSS_ON_RESPONSE);
+    assert_int_equal(script.data.end, DATA_END_NONE);
+    assert_int_equal(ours.data.end, DATA_END_EOS);
+    assert_int_equal(script.precision, PRECISION_BF16);
+    assert_int_equal(ours.precision, PRECISION_F32);
+    assert_int_equal(script.train.epochs, 3);
+    assert_int_equal(script.train.batch_rows_per_rank, 4);
+    assert_true(script.train.optimizer.lr == 2e-5);
+    assert_true(script.train.optimizer.weight_decay == 0.01);
+    assert_true(script.train.clip_norm == 0.0);
+    assert_true(ours.train.clip_norm == 1.0);
+    assert_int_equal(script.train.schedule.kind, SCHEDULE_CONSTANT);
+    assert_string_equal(script.train.freeze.items[0], "*embed_tokens_per_layer*");
+    settings_deinit(&script);
+    settings_deinit(&ours);
+}
+
+/* What looks at held-out loss needs held-out rows. */
+static void looking_needs_something_to_look_at(void **state)
+{
+    (void)state;
+    static const char *const assignments[] = {"eval.patience=3", "eval.every_steps=5"};
+    for (size_t i = 0; i < ARRAY_LENGTH(assignments); i++) {
+        struct settings settings;
+        struct error err;
+        settings_init(&settings);
+        assert_true(read(&settings, contract, &err));
+        assert_true(settings_set(&settings, "data.eval=null", &err));
+        assert_true(settings_set(&settings, "eval.every_steps=0", &err));
+        assert_true(settings_check(&settings, &err));
+        assert_true(settings_set(&settings, assignments[i], &err));
+        assert_false(settings_check(&settings, &err));
+        assert_non_null(strstr(err.message, "data.eval"));
+        assert_true(settings_set(&settings, "data.eval_share=0.1", &err));
+        if (!settings_check(&settings, &err)) {
+            fail_msg("%s", err.message);
+        }
+        settings_deinit(&settings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -377,8 +488,12 @@ int main(void)
         cmocka_unit_test(broken_yaml_names_its_place),
         cmocka_unit_test(set_and_environment_name_their_source),
         cmocka_unit_test(what_is_missing_is_told),
+        cmocka_unit_test(settings_of_adapters_go_together),
         cmocka_unit_test(groups_of_parameters_read_back_the_same),
         cmocka_unit_test(wrong_groups_are_refused),
+        cmocka_unit_test(examples_are_in_order),
+        cmocka_unit_test(the_reference_recipe_is_the_scripts),
+        cmocka_unit_test(looking_needs_something_to_look_at),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
