@@ -86,33 +86,14 @@ static void test_reads_what_is_there(void **state)
     "\"" name "\":{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" begin \
     "," end "]}"
 
-static void test_refuses_damage(void **state)
+/* Each rule of the format that keeps a reader inside of the file, or data from being
+ * hidden in it, broken alone. */
+static void test_rule_header_is_json(void **state)
 {
     (void)state;
     assert_refused("[]", 0, "no JSON object");
     assert_refused("{", 0, "JSON");
-    assert_refused("{" ENTRY("a", "[1]", "0", "4") "," ENTRY("a", "[1]", "4", "8") "}",
-                   8, "duplicate");
     assert_refused("{" ENTRY("a", "[1]", "0", "4") "}x", 4, "JSON");
-    assert_refused("{" ENTRY("a", "[1]", "4", "8") "}", 8, "leaving a hole");
-    assert_refused("{" ENTRY("a", "[2]", "0", "8") "," ENTRY("b", "[2]", "4", "12") "}",
-                   12, "inside");
-    assert_refused("{" ENTRY("a", "[1]", "0", "4") "," ENTRY("b", "[1]", "8", "12") "}",
-                   12, "b begins at 8");
-    assert_refused("{" ENTRY("a", "[1]", "0", "4") "}", 5, "the file has 5 bytes");
-    assert_refused("{" ENTRY("a", "[2]", "0", "8") "}", 7, "a lies at 0 to 8");
-    assert_refused("{" ENTRY("a", "[1]", "4", "0") "}", 4, "a lies at 4 to 0");
-    assert_refused("{" ENTRY("a", "[2]", "0", "4") "}", 4, "need 8");
-    assert_refused("{" ENTRY("a", "[-1]", "0", "4") "}", 4, "no size at 0");
-    assert_refused("{" ENTRY("a", "[1.0]", "0", "4") "}", 4, "no size at 0");
-    assert_refused("{" ENTRY("a", "[1]", "-4", "0") "}", 4, "no pair of sizes");
-    assert_refused("{" ENTRY("a", "1", "0", "4") "}", 4, "shape");
-    assert_refused("{" ENTRY("a", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "shape");
-    /* 2^62 * 4 elements of 4 bytes wrap to 0 */
-    assert_refused("{" ENTRY("a", "[4611686018427387904,4]", "0", "0") "}", 0,
-                   "too large");
-    assert_refused("{" ENTRY("a", "[1]", "0", "99999999999999999999") "}", 4,
-                   "integer");
     assert_refused("{\"a\":{\"dtype\":\"F4\",\"shape\":[],\"data_offsets\":[0,4]}}", 4,
                    "dtype F4");
     assert_refused("{\"a\":{\"shape\":[],\"data_offsets\":[0,4]}}", 4, "a: dtype");
@@ -121,7 +102,79 @@ static void test_refuses_damage(void **state)
     assert_refused("{\"__metadata__\":[]}", 0, "__metadata__");
 }
 
-static void test_refuses_bad_frames(void **state)
+static void test_rule_no_duplicate_keys(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[1]", "0", "4") "," ENTRY("a", "[1]", "4", "8") "}",
+                   8, "duplicate");
+    assert_refused(
+        "{" ENTRY("a", "[1]", "0", "4") "," ENTRY("\\u0061", "[1]", "4", "8") "}", 8,
+        "duplicate");
+    assert_refused("{\"a\":{\"dtype\":\"F32\",\"shape\":[1],\"shape\":[1],"
+                   "\"data_offsets\":[0,4]}}",
+                   4, "duplicate");
+}
+
+static void test_rule_no_hole(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[1]", "4", "8") "}", 8, "leaving a hole");
+    assert_refused("{" ENTRY("a", "[1]", "0", "4") "," ENTRY("b", "[1]", "8", "12") "}",
+                   12, "b begins at 8");
+    /* An empty tensor fills none. */
+    assert_refused("{" ENTRY("a", "[0]", "2", "2") "," ENTRY("b", "[1]", "4", "8") "}",
+                   8, "leaving a hole");
+}
+
+static void test_rule_no_overlap(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[2]", "0", "8") "," ENTRY("b", "[2]", "4", "12") "}",
+                   12, "inside");
+    assert_refused("{" ENTRY("a", "[2]", "0", "8") "," ENTRY("b", "[2]", "0", "8") "}",
+                   8, "inside");
+    assert_refused("{" ENTRY("a", "[2]", "0", "8") "," ENTRY("b", "[0]", "4", "4") "}",
+                   8, "inside");
+}
+
+static void test_rule_nothing_behind_the_end(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[1]", "0", "4") "}", 5, "the file has 5 bytes");
+    assert_refused("{}", 1, "the file has 1 bytes");
+}
+
+static void test_rule_offsets_in_range(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[2]", "0", "8") "}", 7, "a lies at 0 to 8");
+    assert_refused("{" ENTRY("a", "[1]", "4", "0") "}", 4, "a lies at 4 to 0");
+    assert_refused("{" ENTRY("a", "[1]", "-4", "0") "}", 4, "no pair of sizes");
+    assert_refused("{" ENTRY("a", "[1]", "0", "4.0") "}", 4, "no pair of sizes");
+    assert_refused(
+        "{" ENTRY("a", "[1]", "9223372036854775804", "9223372036854775807") "}", 4,
+        "a lies at");
+    assert_refused("{" ENTRY("a", "[1]", "0", "99999999999999999999") "}", 4,
+                   "integer");
+}
+
+static void test_rule_dtype_times_shape_is_bytes(void **state)
+{
+    (void)state;
+    assert_refused("{" ENTRY("a", "[2]", "0", "4") "}", 4, "need 8");
+    assert_refused("{" ENTRY("a", "[]", "0", "8") "}", 8, "need 4");
+    assert_refused("{" ENTRY("a", "[-1]", "0", "4") "}", 4, "no size at 0");
+    assert_refused("{" ENTRY("a", "[1.0]", "0", "4") "}", 4, "no size at 0");
+    assert_refused("{" ENTRY("a", "1", "0", "4") "}", 4, "shape");
+    assert_refused("{" ENTRY("a", "[1,1,1,1,1,1,1,1,1]", "0", "4") "}", 4, "shape");
+    /* 2^62 * 4 elements of 4 bytes wrap to 0; 2^62 of 4 bytes to 0 as well */
+    assert_refused("{" ENTRY("a", "[4611686018427387904,4]", "0", "0") "}", 0,
+                   "too large");
+    assert_refused("{" ENTRY("a", "[4611686018427387904]", "0", "0") "}", 0,
+                   "too large");
+}
+
+static void test_rule_header_at_most_100_mb(void **state)
 {
     (void)state;
     struct error err;
@@ -131,6 +184,10 @@ static void test_refuses_bad_frames(void **state)
     assert_non_null(strstr(err.message, "cut short"));
     /* 100 MB and one byte; and a length that wraps */
     assert_null(safetensors_view("\1\xE1\xF5\5\0\0\0\0{}", 10, "f", &err));
+    assert_non_null(strstr(err.message, "header of 100000001"));
+    /* 100 MB are allowed: this one is only not there. */
+    assert_null(safetensors_view("\0\xE1\xF5\5\0\0\0\0{}", 10, "f", &err));
+    assert_non_null(strstr(err.message, "cut short"));
     assert_null(safetensors_view("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF{}", 10, "f", &err));
     assert_non_null(strstr(err.message, "not a safetensors file"));
 }
@@ -206,8 +263,14 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_reads_what_is_there),
-        cmocka_unit_test(test_refuses_damage),
-        cmocka_unit_test(test_refuses_bad_frames),
+        cmocka_unit_test(test_rule_header_is_json),
+        cmocka_unit_test(test_rule_header_at_most_100_mb),
+        cmocka_unit_test(test_rule_no_duplicate_keys),
+        cmocka_unit_test(test_rule_no_hole),
+        cmocka_unit_test(test_rule_no_overlap),
+        cmocka_unit_test(test_rule_nothing_behind_the_end),
+        cmocka_unit_test(test_rule_offsets_in_range),
+        cmocka_unit_test(test_rule_dtype_times_shape_is_bytes),
         cmocka_unit_test(test_every_cut_is_refused),
         cmocka_unit_test(test_written_file_reads_back),
     };
