@@ -87,7 +87,11 @@ static bool guess_format(const char *path, struct settings *settings, struct err
                               path));
 }
 
-/* Everything that rows are read with. */
+/*
+ * Everything that rows are read with, cheapest first: settings, then the tokenizer, then
+ * the file. Of the model no weights are needed. Colour is for terminals only, and not
+ * where the user asked for none (no-color.org: NO_COLOR set to anything but "").
+ */
 static bool open_show(struct show *show, struct error *err)
 {
     const struct show_rows_options *given = show->given;
@@ -117,6 +121,7 @@ static bool open_show(struct show *show, struct error *err)
     return true;
 }
 
+/* All parts take NULL or their zeroed state; the settings belong to the caller. */
 static void close_show(struct show *show)
 {
     row_scratch_destroy(show->scratch);
@@ -158,8 +163,12 @@ static void add_fate(struct show *show, const struct records_counts *before,
     }
 }
 
-/* Heading, then the text or the tokens. Counts of tokens in the heading are those of the
- * whole row, as those of what is left follow where they differ. */
+/*
+ * Heading, then the text or the tokens. Counts of tokens in the heading are those of the
+ * whole row, as those of what is left follow where they differ; the first token is never
+ * a target, whatever its weight. The block's examples are forgotten at once: only its
+ * counts are wanted, and a large file should not fill the memory.
+ */
 static void show_row(struct show *show, struct row *row)
 {
     struct records_counts before = show->block.counts;
@@ -190,7 +199,8 @@ static void show_row(struct show *show, struct row *row)
     }
 }
 
-/* A row that cannot be read. The first one is kept for the error at the end. */
+/* A row that cannot be read stands in its place, so that the others can still be looked
+ * at. The first one is kept for the error at the end. */
 static void show_fault(struct show *show, const struct error *fault)
 {
     show->block.counts.n_rows++;
@@ -234,12 +244,15 @@ static bool show_line(struct show *show, const char *text, size_t length,
     return true;
 }
 
+/* Whether --rows rows were shown, broken ones counted. */
 static bool is_enough(const struct show *show)
 {
     return show->given->max_rows > 0 &&
            show->block.counts.n_rows >= show->given->max_rows;
 }
 
+/* Window by window, each of whole lines; output goes out line by line, so that what is
+ * long can be watched or stopped. */
 static bool show_lines(struct show *show, struct error *err)
 {
     const char *text = NULL;
@@ -289,6 +302,8 @@ static void print_summary(const struct show *show)
     putchar('\n');
 }
 
+/* Broken rows are an error only when all was shown: who looks at rows wants to see what
+ * is wrong with each. */
 bool show_rows(const struct show_rows_options *options, struct error *err)
 {
     struct show show = {.given = options};

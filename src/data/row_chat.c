@@ -23,6 +23,7 @@ struct conversation {
     size_t n;
 };
 
+/* Takes one that was read only in part: the arrays come zeroed. */
 static void conversation_deinit(struct conversation *talk)
 {
     for (size_t i = 0; i < talk->n; i++) {
@@ -133,8 +134,11 @@ static bool read_weight(struct conversation *talk, size_t i, const json_t *value
     return true;
 }
 
-/* One message: role and content, or from and value; the first pair whose role is
- * there. */
+/*
+ * One message: role and content, or from and value; the first pair whose role is there.
+ * A content of null, as model turns with tool calls have it, is an error like any other
+ * that is no text: there would be nothing to learn.
+ */
 static bool read_message(struct conversation *talk, size_t i, struct error *err)
 {
     json_t *object = json_array_get(talk->array, i);
@@ -168,7 +172,9 @@ static bool read_message(struct conversation *talk, size_t i, struct error *err)
                        err);
 }
 
-/* Finds the array under either name and reads its messages. Null counts as absent. */
+/* Finds the array under either name and reads its messages. Null counts as absent, for
+ * tables that have both columns. One more element than messages, so that the arrays
+ * exist for none. */
 static bool read_messages(struct conversation *talk, const json_t *object,
                           struct error *err)
 {
@@ -259,6 +265,12 @@ static bool check_marks(enum chat_format format, const struct tokenizer *tokeniz
                      has_own ? chat_format_name(own) : "");
 }
 
+/*
+ * The text is encoded in one go, as the model meets it, and not turn by turn: a token may
+ * reach over the newline behind a role. Spans of bytes then say what each token holds.
+ * A
+ * row that fails may hold tokens already; its reader clears it before the next.
+ */
 bool row_from_chat(struct row *row, const json_t *object,
                    const struct row_chat_options *options,
                    const struct tokenizer *tokenizer, struct error *err)

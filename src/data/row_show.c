@@ -26,6 +26,7 @@ static const struct {
 };
 static const char reset[] = "\x1b[0m";
 
+/* A control token that carries loss is shown as loss, which is what matters more. */
 static enum kind kind_of(const struct row_show *show, const struct row *row, size_t i)
 {
     if (i >= show->n_kept) {
@@ -97,7 +98,8 @@ static void add_run(const struct row_show *show, const struct row *row, size_t f
     str_deinit(&text);
 }
 
-/* Whether token i begins a document other than the first. */
+/* Whether token i begins a document other than the first. Rows have few documents, so a
+ * search will do. */
 static bool begins_document(const struct row *row, size_t i)
 {
     for (size_t k = 1; k < row->n_documents; k++) {
@@ -108,6 +110,8 @@ static bool begins_document(const struct row *row, size_t i)
     return false;
 }
 
+/* Cuts the row into runs: of one kind, of one weight, within one document. All tokens
+ * are walked, also those behind row->n, which row_finish has cut off. */
 void row_show_text(const struct row_show *show, const struct row *row, struct str *out)
 {
     const size_t n = row->tokens.n;
@@ -129,6 +133,8 @@ void row_show_text(const struct row_show *show, const struct row *row, struct st
     }
 }
 
+/* Columns are wide enough for a million tokens and ids; the text comes last, as it has
+ * any width. Each token is decoded alone: half a character shows as its bytes. */
 void row_show_tokens(const struct row_show *show, const struct row *row,
                      struct str *out)
 {
@@ -151,6 +157,7 @@ void row_show_tokens(const struct row_show *show, const struct row *row,
     str_deinit(&text);
 }
 
+/* The colours explain themselves by being used. */
 void row_show_legend(bool has_colour, struct str *out)
 {
     if (has_colour) {

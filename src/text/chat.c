@@ -16,7 +16,11 @@
 #include "text/token_list.h"
 #include "text/tokenizer.h"
 
-/* What differs between the formats. */
+/*
+ * What differs between the formats. A row of this table and a row of marks in
+ * chat_template.c are all that another format of the same build would need: both
+ * published families write a turn as open, role, newline, text, close, newline.
+ */
 struct format_marks {
     const char *name;
     const char *title; /* in messages */
@@ -30,9 +34,12 @@ static const struct format_marks formats[] = {
     [CHAT_GEMMA4] = {"gemma4", "Gemma 4", "<|turn>", "<turn|>", true},
 };
 
+/* Around what a Gemma 4 model thinks before it answers: a name, a newline, the thought.
+ * The model does not see its earlier thoughts again, so the template takes them out. */
 static const char thought_open[] = "<|channel>";
 static const char thought_close[] = "<channel|>";
 
+/* The word of data.chat_format, so that messages can be followed by a setting. */
 const char *chat_format_name(enum chat_format format)
 {
     return formats[format].name;
@@ -103,7 +110,8 @@ static struct chat_part trimmed(struct chat_part part)
     return part;
 }
 
-/* First place of a mark, or NULL. */
+/* First place of a mark, or NULL. Texts may hold NUL bytes, so strstr will not do; and
+ * memmem wants no NULL, which an empty text may be. */
 static const char *find(const char *text, size_t length, const char *mark)
 {
     return length == 0 ? NULL : memmem(text, length, mark, strlen(mark));
@@ -137,7 +145,12 @@ static bool add_without_thoughts(struct str *out, struct chat_part part)
     return has_marks;
 }
 
-/* Appends what the message says; parts follow each other without anything between. */
+/*
+ * Appends what the message says; parts follow each other without anything between. Each
+ * part is trimmed and freed of thoughts for itself, before they are joined: a mark that
+ * only comes about by joining two parts is text, as it is for the templates. Only model
+ * turns lose thoughts; a user may write about the marks.
+ */
 static void add_content(enum chat_format format, const struct chat_message *message,
                         struct str *out, bool *has_lost_thought)
 {
@@ -231,8 +244,12 @@ static bool check_role(const struct format_marks *marks, const char *role, size_
     return true;
 }
 
-/* Each turn is written as soon as its role is known to be in order; *out keeps what was
- * written before an error. */
+/*
+ * Each turn is written as soon as its role is known to be in order; *out keeps what was
+ * written before an error. n_turns counts without the system message, which stands
+ * outside of the alternation. A system message of Gemma 3 writes nothing where it
+ * stands: its span is empty and its text waits for the first user turn.
+ */
 bool chat_render(enum chat_format format, const struct chat_message *messages, size_t n,
                  bool has_generation_prompt, struct str *out, struct chat_span *spans,
                  struct error *err)
@@ -276,8 +293,12 @@ bool chat_render(enum chat_format format, const struct chat_message *messages, s
 
 /* --- tokens ----------------------------------------------------------------------- */
 
-/* The tokenizer of a tuned Gemma 4 adds no BOS, as its template writes one; that of
- * Gemma 3 does both. Here it is always this function. */
+/*
+ * The tokenizer of a tuned Gemma 4 adds no BOS, as its template writes one; that of
+ * Gemma 3 does both, and whoever calls template and tokenizer one after the other gets
+ * two. Here it is always this function, and a BOS that stands in a message is refused: it
+ * would tell the model that another document begins.
+ */
 bool chat_encode(const struct tokenizer *tokenizer, const char *text, size_t length,
                  struct token_list *out, struct error *err)
 {
@@ -304,6 +325,7 @@ bool chat_encode(const struct tokenizer *tokenizer, const char *text, size_t len
     return true;
 }
 
+/* By its text and not by its number: small vocabularies place it elsewhere. */
 int32_t chat_end_of_turn(enum chat_format format, const struct tokenizer *tokenizer)
 {
     return tokenizer_id_of(tokenizer, formats[format].close);

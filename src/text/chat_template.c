@@ -91,6 +91,7 @@ static bool read_file(const char *folder, const char *name, struct str *out,
     return is_done;
 }
 
+/* The converters of llama.cpp keep the template as one text. */
 static bool read_gguf(const char *path, struct str *out, struct error *err)
 {
     struct gguf *gguf = gguf_open(path, err);
@@ -107,7 +108,8 @@ static bool read_gguf(const char *path, struct str *out, struct error *err)
     return is_done;
 }
 
-/* In the order in which transformers looks. */
+/* In the order in which transformers looks: a file of its own, as it writes it today,
+ * goes before the older places. An empty one is passed over. */
 bool chat_template_read(const char *path, struct str *out, struct error *err)
 {
     static const char *const names[] = {"chat_template.jinja", "chat_template.json",
@@ -136,7 +138,12 @@ struct walk {
         is_argument; /* it stands behind a parenthesis or bracket: not written as such */
 };
 
-/* The next string literal of the tag, or its end. */
+/*
+ * The next string literal of the tag, or its end (false). `before` is the last character
+ * that was no space: a literal behind an opening parenthesis or bracket, or a comma, is
+ * the argument of something (a message of raise_exception, a key) and not written as it
+ * stands. A backslash keeps the character behind it, which may be the quote.
+ */
 static bool next_literal(struct walk *walk)
 {
     char before = '\0';
@@ -160,7 +167,8 @@ static bool next_literal(struct walk *walk)
     return false;
 }
 
-/* The next piece; comments are passed over. */
+/* The next piece; comments are passed over. Unlike jinja it does not mind tags that
+ * never end: what comes then is looked at as far as it goes. */
 static bool next_piece(struct walk *walk)
 {
     while (true) {
@@ -209,6 +217,7 @@ static const char *const gemma4_marks[] = {
     "<|\"|>",     "<|image>",     "<image|>",
     "<|audio>",   "<audio|>",     NULL};
 
+/* The format's list, which ends with NULL. */
 static const char *const *marks_of(enum chat_format format)
 {
     switch (format) {
@@ -220,6 +229,8 @@ static const char *const *marks_of(enum chat_format format)
     return NULL;
 }
 
+/* By the opening mark alone; whether the rest fits is the question of
+ * chat_template_is_known. */
 bool chat_template_format(const char *text, enum chat_format *format)
 {
     for (int i = CHAT_GEMMA3; i <= CHAT_GEMMA4; i++) {
@@ -248,7 +259,8 @@ static size_t mark_length(const char *text, size_t length)
     return n > 1 && n < length && text[n] == '>' ? n + 1 : 0;
 }
 
-/* Begins another point of the list, unless the same is in it already. */
+/* Begins another point of the list, unless the same is in it already. A template of
+ * another family differs in everything; the first points tell as much as all. */
 static void add_point(struct str *difference, const char *what, const char *text,
                       size_t length)
 {
@@ -280,8 +292,12 @@ static void compare_marks(const struct walk *piece, const char *const *known,
     }
 }
 
-/* A piece of three words or more is a text that the template adds by itself, like a
- * system message that nobody wrote. */
+/*
+ * A piece of three words or more is a text that the template adds by itself, like a
+ * system message that nobody wrote. Shorter ones are roles, keys and parts of tool
+ * declarations, which every template has plenty of. A word is letters between spaces or
+ * punctuation: n_letters is 0 between words.
+ */
 static void compare_text(const struct walk *piece, struct str *difference)
 {
     int n_words = 0;
@@ -351,6 +367,8 @@ static void compare_manners(const char *text, enum chat_format format,
     }
 }
 
+/* What is missing, what is too much, what is done differently, in this order: the first
+ * says most, and the list is cut at some length. */
 bool chat_template_is_known(const char *text, enum chat_format format,
                             struct str *difference)
 {
