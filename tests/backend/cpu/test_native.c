@@ -213,6 +213,51 @@ static void test_rows_at_all_lengths(void **state)
     }
 }
 
+/* bf16 with eight bits of mantissa: exact in f32. */
+static void fill_weights(float *wide, uint16_t *narrow, int64_t n)
+{
+    harness_fill(wide, n, 41, 1.0);
+    for (int64_t i = 0; i < n; i++) {
+        narrow[i] = dtype_bf16_from_f32(wide[i]);
+        wide[i] = dtype_f32_from_bf16(narrow[i]);
+    }
+}
+
+/* Products of 1 to 9 rows with weights in f32 and bf16 against f64; the bits do not
+ * depend on the number of rows, nor on the weights beside. */
+static void test_dots_are_exact_and_alike(void **state)
+{
+    (void)state;
+    enum { M = 9, N = 11, K = 77, STRIDE = 83 };
+    static const int64_t lengths[] = {1, 3, 15, 16, 32, 77};
+    float x[M * STRIDE], wide[N * STRIDE], y[M * N], alone[1];
+    uint16_t narrow[N * STRIDE];
+    harness_fill(x, M * STRIDE, 40, 1.0);
+    fill_weights(wide, narrow, N * STRIDE);
+    for (int s = 0; s < n_sets; s++) {
+        for (size_t l = 0; l < ARRAY_LENGTH(lengths); l++) {
+            const int64_t k = lengths[l];
+            for (int64_t m = 1; m <= M; m++) {
+                double expected[M * N];
+                for (int64_t i = 0; i < m * N; i++) {
+                    expected[i] = 0.0;
+                    for (int64_t d = 0; d < k; d++) {
+                        expected[i] += (double)x[i / N * STRIDE + d] *
+                                       (double)wide[i % N * STRIDE + d];
+                    }
+                }
+                sets[s]->dots_f32(x, STRIDE, m, wide, STRIDE, N, k, y, N);
+                harness_check("dots_f32", sets[s], y, expected, m * N, 2e-6);
+                sets[s]->dots_bf16(x, STRIDE, m, narrow, STRIDE, N, k, y, N);
+                harness_check("dots_bf16", sets[s], y, expected, m * N, 2e-6);
+                sets[s]->dots_bf16(x + (m - 1) * STRIDE, STRIDE, 1, narrow + 5 * STRIDE,
+                                   STRIDE, 1, k, alone, 1);
+                assert_true(alone[0] == y[(m - 1) * N + 5]);
+            }
+        }
+    }
+}
+
 static void test_angles_are_accurate(void **state)
 {
     (void)state;
@@ -296,6 +341,7 @@ int main(void)
         cmocka_unit_test(test_activations_at_extremes),
         cmocka_unit_test(test_activations_at_all_lengths),
         cmocka_unit_test(test_rows_at_all_lengths),
+        cmocka_unit_test(test_dots_are_exact_and_alike),
         cmocka_unit_test(test_angles_are_accurate),
         cmocka_unit_test(test_bf16_is_rounded_like_single_numbers),
         cmocka_unit_test(test_bf16_at_all_lengths),
