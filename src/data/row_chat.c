@@ -268,8 +268,7 @@ static bool check_marks(enum chat_format format, const struct tokenizer *tokeniz
 /*
  * The text is encoded in one go, as the model meets it, and not turn by turn: a token may
  * reach over the newline behind a role. Spans of bytes then say what each token holds.
- * A
- * row that fails may hold tokens already; its reader clears it before the next.
+ * A row that fails may hold tokens already; its reader clears it before the next.
  */
 bool row_from_chat(struct row *row, const json_t *object,
                    const struct row_chat_options *options,
