@@ -143,8 +143,9 @@ static bool check_arguments(const struct command *command,
                             const struct arguments *arguments, struct error *err)
 {
     const bool is_text = given->file == NULL && given->show == NULL;
-    const bool has_rows_options = given->data.run != NULL || given->data.sets.n > 0 ||
-                                  given->rows != NULL || given->is_per_token;
+    const bool has_rows_options =
+        given->data.run != NULL || given->data.format != NULL ||
+        given->data.sets.n > 0 || given->rows != NULL || given->is_per_token;
     if (arguments->n != (is_text ? 2 : 1) ||
         (given->show != NULL && given->file != NULL)) {
         return command_usage_error(
@@ -152,7 +153,8 @@ static bool check_arguments(const struct command *command,
     }
     if (given->show == NULL && has_rows_options) {
         return command_usage_error(
-            command, "--run, --set, --rows and --per-token are for --show", err);
+            command, "--format, --run, --set, --rows and --per-token are for --show",
+            err);
     }
     if (given->show != NULL && (given->decodes || given->skips_bos)) {
         return command_usage_error(command, "--show takes no --decode and no --no-bos",
@@ -173,6 +175,8 @@ bool cmd_tokenize(const struct command *command, int argc, char *const *argv,
         {"--decode", NULL, ARGUMENT_SWITCH, &given.decodes, "from ids to text"},
         {"--show", "ROWS.jsonl", ARGUMENT_TEXT, &given.show,
          "what rows become in training"},
+        {"--format", "NAME", ARGUMENT_TEXT, &given.data.format,
+         "show: what a row holds, as chat or instruction"},
         {"--run", "RUN.yaml", ARGUMENT_TEXT, &given.data.run,
          "show: with the data settings of a run file"},
         {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.data.sets,

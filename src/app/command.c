@@ -56,8 +56,7 @@ static const struct command table[] = {
         "is cut\n"
         "off, which rows are left out. Rows are read as the run file of --run says, "
         "or with\n"
-        "--set data.format=... and the like; without either the first row tells "
-        "its format.\n"
+        "--format and --set; without any of these the first row tells its format.\n"
         "NO_COLOR=1 shows marks instead of colours.\n"),
     COMMAND(convert, "FROM TO [--dtype TYPE] [--adapter DIR]",
             "a model in another form: GGUF to Hugging Face, another type, an adapter "

@@ -7,7 +7,8 @@
 
 #include "base/error.h"
 
-/* The order of `lathe train`: what shows rows must read them as training does. */
+/* The order of `lathe train`: what shows rows must read them as training does. --format
+ * is a short way to write one of the settings. */
 bool data_arguments_read(struct data_arguments *data, struct error *err)
 {
     settings_init(&data->settings);
@@ -21,7 +22,14 @@ bool data_arguments_read(struct data_arguments *data, struct error *err)
             return false;
         }
     }
-    return true;
+    if (data->format == NULL) {
+        return true;
+    }
+    struct str assignment = {0};
+    str_printf(&assignment, "data.format=%s", data->format);
+    const bool done = settings_set(&data->settings, assignment.text, err);
+    str_deinit(&assignment);
+    return done;
 }
 
 void data_arguments_deinit(struct data_arguments *data)
@@ -35,7 +43,8 @@ void data_arguments_deinit(struct data_arguments *data)
 /* A run file without a format means the default, and that is a choice too. */
 bool data_arguments_has_format(const struct data_arguments *data)
 {
-    bool has_format = data->run != NULL || getenv("LATHE_DATA_FORMAT") != NULL;
+    bool has_format = data->run != NULL || data->format != NULL ||
+                      getenv("LATHE_DATA_FORMAT") != NULL;
     for (int i = 0; i < data->sets.n && !has_format; i++) {
         has_format = str_starts_with(data->sets.items[i], "data.format=");
     }

@@ -18,6 +18,7 @@ struct error;
 struct data_arguments {
     const char *run;           /* path of a run file, or NULL */
     struct argument_list sets; /* in the order given */
+    const char *format;        /* of rows, as data.format has it; or NULL */
     struct settings settings;
     bool is_read; /* settings hold something */
 };

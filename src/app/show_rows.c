@@ -83,7 +83,7 @@ static bool guess_format(const char *path, struct settings *settings, struct err
     return done && (is_found ||
                     error_set(err, ERROR_USAGE,
                               "%s: the first row does not tell its format: give a run "
-                              "file with --run, or --set data.format=...",
+                              "file with --run, or --format and --set",
                               path));
 }
 
