@@ -112,7 +112,7 @@ refused "a format that no field tells" 2 "does not tell its format" \
     "$LATHE" tokenize "$model" --show unclear.jsonl
 "$LATHE" tokenize "$model" --show unclear.jsonl --format instruction \
     --set 'data.template="Q: {instruction}\nA: "' --set data.response=response >told.txt
-check "--format tells it" grep -qF '[[b<eos>]]' told.txt
+check "--format tells it" grep -qF '[[ b<eos>]]' told.txt
 refused "a format that is none" 2 "data.format" \
     "$LATHE" tokenize "$model" --show unclear.jsonl --format chats
 refused "two inputs" 2 "one of --text, --chat and --tokens" \
