@@ -64,8 +64,14 @@ static bool guess_format(const char *path, struct settings *settings, struct err
     size_t length = 0;
     bool is_found = false;
     struct line_window *lines = line_window_open(path, err);
-    bool done = lines != NULL && line_window_next(lines, 1, &text, &length, err);
+    bool done =
+        lines != NULL && line_window_next(lines, WINDOW_BYTES, &text, &length, err);
     if (done) {
+        /* Blank lines are no rows. */
+        while (length > 0 && text[0] != '\0' && strchr(" \t\r\n", text[0]) != NULL) {
+            text++;
+            length--;
+        }
         const char *newline = length == 0 ? NULL : memchr(text, '\n', length);
         length = newline == NULL ? length : (size_t)(newline - text);
         json_t *row = json_loadb(text, length, JSON_ALLOW_NUL, NULL);

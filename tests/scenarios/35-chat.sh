@@ -113,6 +113,8 @@ refused "a format that no field tells" 2 "does not tell its format" \
 "$LATHE" tokenize "$model" --show unclear.jsonl --format instruction \
     --set 'data.template="Q: {instruction}\nA: "' --set data.response=response >told.txt
 check "--format tells it" grep -qF '[[ b<eos>]]' told.txt
+printf '\n\n{"text": "a"}\r\n' >blank.jsonl
+check "blank lines come before the first row" bash -c "'$LATHE' tokenize '$model' --show blank.jsonl 2>&1 | grep -q '^--- row 1 (line 3): '"
 refused "a format that is none" 2 "data.format" \
     "$LATHE" tokenize "$model" --show unclear.jsonl --format chats
 refused "two inputs" 2 "one of --text, --chat and --tokens" \
