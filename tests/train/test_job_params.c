@@ -112,7 +112,7 @@ static void with_lora_adapters_are_trained(void **state)
     const int64_t n_all = job.n_trained;
     CHECK(decide());
     assert_true(0 < job.n_trained && job.n_trained < n_all);
-    for (int i = 0; i < params->n; i++) {
+    for (int i = 0; i < job.source.params->n; i++) {
         assert_int_equal(job.is_trainable[i],
                          job.source.params->info[i].role == PARAM_LORA_B);
     }
