@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "data/batch.h"
 #include "graph/build.h"
+#include "train/param_rows.h"
 
 /* ---- buffers by name ---- */
 
@@ -245,62 +246,6 @@ void step_destroy(struct step *step)
 
 /* ---- parameters in and out ---- */
 
-/* Rows that are converted at a time: about 256 Ki elements. */
-static int64_t rows_at_a_time(const struct param_info *info)
-{
-    const int64_t elements = 1 << 18;
-    return base_min(info->dim[0], base_max(1, elements / info->dim[1]));
-}
-
-/* Reads all rows into `target`, memory of the buffer's dtype. f32 comes from the file
- * right into its place; bf16 by way of a few rows in f32. */
-static bool read_rows(struct step *step, int param, enum dtype dtype, void *target,
-                      struct error *err)
-{
-    const struct step_source *source = &step->source;
-    const struct param_info *info = &step->options.shape.params->info[param];
-    const int64_t n_rows = info->dim[0];
-    if (dtype == DTYPE_F32) {
-        return source->read(source->context, param, 0, n_rows, target, err);
-    }
-    const int64_t step_rows = rows_at_a_time(info);
-    const size_t row = (size_t)info->dim[1];
-    float *rows =
-        mem_try_alloc((size_t)step_rows * row * sizeof(float), info->name, err);
-    bool done = rows != NULL;
-    for (int64_t i = 0; done && i < n_rows; i += step_rows) {
-        const int64_t n = base_min(step_rows, n_rows - i);
-        done = source->read(source->context, param, i, n, rows, err);
-        if (done) {
-            unsigned char *at =
-                (unsigned char *)target + (size_t)i * row * dtype_bytes(dtype);
-            dtype_from_f32(dtype, rows, at, (size_t)n * row);
-        }
-    }
-    mem_free(rows);
-    return done;
-}
-
-/* Reads one parameter into host memory of the engine, or through staging. */
-static bool load_param(struct step *step, int param, struct error *err)
-{
-    const struct param_info *info = &step->options.shape.params->info[param];
-    struct buffer *buffer = step->parameters[param];
-    const enum dtype dtype = backend_buffer_type(buffer)->dtype;
-    /* Where the engine's memory is the host's, the file's rows are converted right into
-     * it. */
-    void *host = backend_buffer_host(buffer, 0);
-    if (host != NULL) {
-        return read_rows(step, param, dtype, host, err);
-    }
-    void *whole =
-        mem_try_alloc((size_t)info->n_elements * dtype_bytes(dtype), info->name, err);
-    const bool done = whole != NULL && read_rows(step, param, dtype, whole, err) &&
-                      backend_upload(buffer, 0, whole, err);
-    mem_free(whole);
-    return done;
-}
-
 /* A parameter without a buffer stays in its file, and so does one that is read there. */
 bool step_load(struct step *step, struct error *err)
 {
@@ -310,7 +255,9 @@ bool step_load(struct step *step, struct error *err)
             view_of(step, i, backend_buffer_type(buffer)->dtype) != NULL) {
             continue;
         }
-        if (!interrupt_check(err) || !load_param(step, i, err)) {
+        if (!interrupt_check(err) ||
+            !param_rows_load(step->parameters[i], step->options.shape.params, i,
+                             step->source.read, step->source.context, err)) {
             return false;
         }
     }
@@ -368,20 +315,10 @@ const float *step_gradient(struct step *step, int param)
 static bool look_up_ple(struct step *step, const struct batch *batch, struct error *err)
 {
     const struct params *params = step->options.shape.params;
-    const int param = params_index(params, PARAM_PLE_TABLE, -1);
-    const int64_t row = params->info[param].dim[1];
-    const int64_t n_rows = params->info[param].dim[0];
-    for (int64_t i = 0; i < (int64_t)batch->rows * batch->row_tokens; i++) {
-        float *target = step->ple_staging + i * row;
-        /* The table may have fewer rows than the vocabulary: such tokens have none. */
-        if (batch->ids[i] >= n_rows) {
-            memset(target, 0, (size_t)row * sizeof(float));
-        } else if (!step->source.read(step->source.context, param, batch->ids[i], 1,
-                                      target, err)) {
-            return false;
-        }
-    }
-    return true;
+    return param_rows_look_up(params, params_index(params, PARAM_PLE_TABLE, -1),
+                              batch->ids, (int64_t)batch->rows * batch->row_tokens,
+                              step->source.read, step->source.context,
+                              step->ple_staging, err);
 }
 
 /* NULL: the graph has no such input. */
