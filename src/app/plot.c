@@ -13,6 +13,12 @@
 /* About so many points are left of a curve when smoothing is not given. */
 enum { WANTED_POINTS = 150 };
 
+/* Losses and steps are never so large; sums and differences of what is stay finite. */
+static bool is_drawable(double value)
+{
+    return isfinite(value) && fabs(value) < 1e100;
+}
+
 /* Steps a point is the mean of: the number given, or what leaves a readable curve. */
 static int choose_smoothing(const struct metrics_curves *curves, int smoothing)
 {
@@ -49,7 +55,7 @@ static void add_line(struct plot *plot, enum plot_panel panel,
         double steps_sum = 0.0;
         int n = 0;
         for (size_t i = from; i < to; i++) {
-            if (isfinite(values[i])) {
+            if (is_drawable(values[i]) && is_drawable(steps[i])) {
                 sum += values[i];
                 steps_sum += steps[i];
                 n++;
@@ -69,9 +75,11 @@ static void add_markers(struct plot *plot, enum plot_panel panel,
     struct plot_series *series = add_series(plot, panel, curves->n);
     series->is_markers = true;
     for (size_t i = 0; i < curves->n; i++) {
-        if (isfinite(curves->values[figure][i])) {
-            series->x[series->n] = curves->values[METRICS_STEP][i];
-            series->y[series->n++] = curves->values[figure][i];
+        const double step = curves->values[METRICS_STEP][i];
+        const double value = curves->values[figure][i];
+        if (is_drawable(step) && is_drawable(value)) {
+            series->x[series->n] = step;
+            series->y[series->n++] = value;
         }
     }
 }

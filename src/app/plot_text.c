@@ -7,6 +7,7 @@
  */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "app/plot.h"
 #include "base/mem.h"
@@ -224,11 +225,13 @@ static void print_steps(struct str *out, const struct canvas *canvas,
         plot_axis_format(number, &canvas->x, tick);
         const int at = GUTTER + place(&canvas->x, tick, canvas->columns);
         const int blanks = at - (int)numbers.length;
-        if (i == 0 || blanks > 0) {
+        const int end = at + (int)strlen(number);
+        if ((i == 0 || blanks > 0) && end <= GUTTER + canvas->columns) {
             str_printf(&numbers, "%*s%s", (int)base_max(0, blanks), "", number);
         }
     }
-    str_printf(out, "%s  step\n", str_text(&numbers));
+    const bool has_room = (int)numbers.length + 6 <= GUTTER + canvas->columns;
+    str_printf(out, "%s%s\n", str_text(&numbers), has_room ? "  step" : "");
     str_deinit(&numbers);
 }
 
@@ -239,11 +242,12 @@ static void print_held_out(struct str *out, const struct plot_series *series)
     for (size_t i = 0; i < series->n; i++) {
         best = series->y[i] < series->y[best] ? i : best;
     }
-    str_printf(out, " held-out loss %.4f, best %.4f at step %.0f",
+    str_printf(out, " held-out loss %.5g, best %.5g at step %.10g\n",
                series->y[series->n - 1], series->y[best], series->x[best]);
 }
 
-/* One line per run: its mark, its name, where its curves begin and end. */
+/* For each run its mark, its name, where its curve begins and ends; then the same of its
+ * held-out losses. */
 static void print_legend(struct str *out, const struct canvas *canvas,
                          const struct plot_text_style *style)
 {
@@ -267,19 +271,19 @@ static void print_legend(struct str *out, const struct canvas *canvas,
         set_colour(out, style, -1);
         str_printf(out, " %s", plot->names[run]);
         if (loss != NULL) {
-            str_printf(out, ": loss %.4f -> %.4f", loss->y[0], loss->y[loss->n - 1]);
+            str_printf(out, ": loss %.5g -> %.5g", loss->y[0], loss->y[loss->n - 1]);
         }
         if (plot->smoothing[run] > 1) {
             str_printf(out, " (means of %d steps)", plot->smoothing[run]);
         }
+        str_add_char(out, '\n');
         if (held_out != NULL) {
-            str_add(out, "  ");
+            str_add(out, " ");
             set_colour(out, style, run);
             print_cell(out, canvas, &(struct cell){.mark = marker_of(canvas, run)});
             set_colour(out, style, -1);
             print_held_out(out, held_out);
         }
-        str_add_char(out, '\n');
     }
 }
 
