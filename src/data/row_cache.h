@@ -3,7 +3,7 @@
  *
  * Its name is its key: a hash of the rows, of the tokenizer and of every option that
  * decides what rows become. So a cache file is never out of date; it can be removed at
- * any time. docs/formats.md has the layout.
+ * any time.
  *
  *     struct row_cache *cache = row_cache_open(folder, &key, row_tokens, pool, err);
  *     if (cache == NULL) {

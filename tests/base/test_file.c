@@ -351,13 +351,13 @@ static void where_the_cache_is(void **state)
     (void)state;
     struct error err;
     setenv("XDG_CACHE_HOME", "/some/cache", 1);
-    setenv("HOME", "/home/me/", 1);
+    setenv("HOME", "/some/home/", 1);
     char *cache = file_cache_folder(&err);
     assert_string_equal(cache, "/some/cache/lathe");
     mem_free(cache);
     setenv("XDG_CACHE_HOME", "relative", 1);
     cache = file_cache_folder(&err);
-    assert_string_equal(cache, "/home/me/.cache/lathe");
+    assert_string_equal(cache, "/some/home/.cache/lathe");
     mem_free(cache);
     unsetenv("XDG_CACHE_HOME");
     unsetenv("HOME");
