@@ -121,4 +121,10 @@ refused "two inputs" 2 "one of --text, --chat and --tokens" \
     "$LATHE" score "$model" --chat chat.jsonl --text a
 refused "options of --show without it" 2 "are for --show" \
     "$LATHE" tokenize "$model" text --per-token
+# The example says what it shows.
+(cd "$root" && "$LATHE" tokenize examples/demo/model --show examples/chat.jsonl \
+    --run examples/chat.yaml) >example.txt
+check "rows of the example" grep -q '^--- rows 24: examples 24, .* with loss [0-9]*$' example.txt
+(cd "$root" && "$LATHE" train examples/chat.yaml --dry-run --set run="$work/none") >/dev/null 2>&1
+check "the example's run file is in order" [ $? = 0 ]
 finish
