@@ -18,6 +18,7 @@ data:
   row_tokens: 256
 train: {steps: 4, batch_rows: 4, optimizer: {lr: 1.0e-2}, schedule: {kind: constant}}
 lora: {rank: 8, alpha: 16, dropout: 0.1}
+sample: {prompts: ["Question: Tom has 5 apples and eats 2. How many are left?\nAnswer: "]}
 EOF
 text="Question: Tom has 5 apples and eats 2. How many are left?
 Answer: 5 - 2 = 3"
@@ -58,6 +59,30 @@ check "an adapter is exported" cmp run/adapter/adapter_model.safetensors \
     exported/adapter_model.safetensors
 "$LATHE" export run whole --merge --dtype f32 2>log
 check "or as a whole model" cmp merged/model.safetensors whole/model.safetensors
+
+# So are their answers, token by token, and the log-probabilities of each.
+prompt="Question: Tom has 5 apples and eats 2. How many are left?
+Answer: "
+"$LATHE" generate "$model" --adapter run/adapter --prompt "$prompt" --max-tokens 64 \
+    --temperature 0 >adapted.txt 2>log
+check "an adapter answers" [ $? = 0 ]
+"$LATHE" generate merged --prompt "$prompt" --max-tokens 64 --temperature 0 >merged.txt 2>log
+check "the merged model gives the same 64 tokens" cmp adapted.txt merged.txt
+"$LATHE" generate merged --prompt "$prompt" --max-tokens 64 --temperature 0 --json \
+    >merged.json 2>log
+text_of()
+{
+    sed 's/.*"text": \("\([^"\\]\|\\.\)*"\).*/\1/' "$1"
+}
+tail -n 1 run/samples.jsonl >sample.json
+check "and what the trainer itself had answered" \
+    [ "$(text_of sample.json)" = "$(text_of merged.json)" ]
+check "which is some text" [ "$(text_of merged.json | wc -c)" -gt 8 ]
+"$LATHE" score "$model" --adapter run/adapter --text "$text" --per-token >adapted.txt
+"$LATHE" score merged --text "$text" --per-token >merged.txt
+check "and the same log-probabilities" \
+    bash -c "paste -d ' ' <(head -n 1 adapted.txt | tr ' ' '\n') <(head -n 1 merged.txt | tr ' ' '\n') |
+        awk '{d = \$1 - \$2; if (d > 2e-5 || d < -2e-5) bad++} END {exit NR < 10 || bad > 0}'"
 
 # The trainer's own figure: its held-out loss is that of the merged model.
 held_out=$(sed -n 's/^step 4: held-out loss \([0-9.]*\) .*/\1/p' run/log.txt | tail -n 1)
