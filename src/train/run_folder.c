@@ -279,6 +279,13 @@ bool run_folder_publish(const struct run_folder *folder, const char *from,
     return done;
 }
 
+void run_folder_note_error(const struct run_folder *folder, const struct error *err)
+{
+    if (folder->log != NULL) {
+        fprintf(folder->log, "lathe: error: %s\n", err->message);
+    }
+}
+
 /* Takes NULL. */
 static void close_lines(const struct run_folder *folder, FILE *file, const char *name)
 {

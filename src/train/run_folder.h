@@ -49,6 +49,9 @@ MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
 MUST_USE bool run_folder_publish(const struct run_folder *folder, const char *from,
                                  const char *to, struct error *err);
 
+/* The error that ends the run, into the log file: on the terminal the program prints it. */
+void run_folder_note_error(const struct run_folder *folder, const struct error *err);
+
 /* Takes a zeroed one, and one whose log was held for a folder that never came. */
 void run_folder_close(struct run_folder *folder);
 

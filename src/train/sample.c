@@ -75,8 +75,8 @@ static bool encode_all(struct sample *sample, const struct sample_options *optio
     return true;
 }
 
-struct sample *sample_create(struct engine *engine, struct step *step,
-                             const struct sample_options *options, struct error *err)
+/* Without a generator yet. */
+static struct sample *make(const struct sample_options *options)
 {
     const struct settings *settings = options->settings;
     struct sample *sample = mem_alloc(sizeof(*sample));
@@ -85,6 +85,22 @@ struct sample *sample_create(struct engine *engine, struct step *step,
     sample->sampling = (struct sampler_options){
         .temperature = settings->sample.temperature, .seed = (uint64_t)settings->seed};
     sample->ids = mem_alloc_array((size_t)sample->prompts.n, sizeof(*sample->ids));
+    return sample;
+}
+
+bool sample_check(const struct sample_options *options, struct error *err)
+{
+    struct sample *sample = make(options);
+    int64_t longest = 0;
+    const bool done = encode_all(sample, options, &longest, err);
+    sample_destroy(sample);
+    return done;
+}
+
+struct sample *sample_create(struct engine *engine, struct step *step,
+                             const struct sample_options *options, struct error *err)
+{
+    struct sample *sample = make(options);
     int64_t longest = 0;
     if (encode_all(sample, options, &longest, err)) {
         const struct generate_options generating = {

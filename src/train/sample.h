@@ -28,7 +28,11 @@ struct sample_options {
     enum chat_format chat_format; /* of data.format chat */
 };
 
-/* A prompt that is too long for the model is an error that names it. */
+/* A prompt that is too long for the model, or that no turn can hold, is an error that
+ * names it: told before a run begins. */
+MUST_USE bool sample_check(const struct sample_options *options, struct error *err);
+
+/* The same check, and what is needed to answer. */
 MUST_USE struct sample *sample_create(struct engine *engine, struct step *step,
                                       const struct sample_options *options,
                                       struct error *err);

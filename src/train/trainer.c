@@ -39,17 +39,32 @@ static void free_lists(struct trainer *trainer)
     outlier_deinit(&trainer->norm_guard);
 }
 
+static struct sample_options sample_options(const struct job *job)
+{
+    return (struct sample_options){.settings = job->settings,
+                                   .config = &job->source.config,
+                                   .params = job->source.params,
+                                   .tokenizer = job->source.tokenizer,
+                                   .chat_format = job->chat_format};
+}
+
 /* Over the parameters that the step trains. */
 static bool create_sample(struct trainer *trainer, struct error *err)
 {
-    const struct job *job = &trainer->job;
-    const struct sample_options options = {.settings = job->settings,
-                                           .config = &job->source.config,
-                                           .params = job->source.params,
-                                           .tokenizer = job->source.tokenizer,
-                                           .chat_format = job->chat_format};
-    trainer->sample = sample_create(job->engine, trainer->step, &options, err);
+    const struct sample_options options = sample_options(&trainer->job);
+    trainer->sample = sample_create(trainer->job.engine, trainer->step, &options, err);
     return trainer->sample != NULL;
+}
+
+/* What can be told before there is a run folder: all that the user may have to change. */
+static bool open_job(struct trainer *trainer, const struct settings *settings,
+                     const struct trainer_options *options, struct error *err)
+{
+    if (!trainer_job_open(&trainer->job, settings, options, err)) {
+        return false;
+    }
+    const struct sample_options sampling = sample_options(&trainer->job);
+    return settings->sample.prompts.n == 0 || sample_check(&sampling, err);
 }
 
 /* The loader comes last: nothing after its thread has started can fail. */
@@ -213,7 +228,7 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     trainer_report_first(settings, options->is_dry);
     /* A dry run leaves the folder alone, so an existing one is no matter. */
     if ((!options->is_dry && !run_folder_check(settings, options->overwrites, err)) ||
-        !trainer_job_open(&trainer.job, settings, options, err)) {
+        !open_job(&trainer, settings, options, err)) {
         goto end;
     }
     if (options->is_dry) {
@@ -242,6 +257,9 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
 end:
     if (!done && !trainer.is_complete && is_stopped(err)) {
         done = keep_stopped(&trainer, err);
+    }
+    if (!done) {
+        run_folder_note_error(&trainer.folder, err);
     }
     str_deinit(&trainer.line);
     free_lists(&trainer);

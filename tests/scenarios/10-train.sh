@@ -48,7 +48,7 @@ check "loss falls" awk "BEGIN {exit !($last < $first)}"
 "$LATHE" train run.yaml --set run=again --set threads=1 2>/dev/null
 bits()
 {
-    sed -E 's/"(loss_tokens_per_s|real_tokens_per_s|slots_per_s|step_ms|data_ms|compute_ms|update_ms|memory_bytes)": [^,}]*,? ?//g' "$1"
+    sed -E 's/"(loss_tokens_per_s|real_tokens_per_s|slots_per_s|step_ms|data_ms|compute_ms|update_ms|memory_bytes|mfu)": [^,}]*,? ?//g' "$1"
 }
 check "one thread gives the same bits" diff <(bits run/metrics.jsonl) <(bits again/metrics.jsonl)
 check "and the same model" cmp run/model/model.safetensors again/model/model.safetensors
@@ -80,12 +80,16 @@ check "a pattern that fits nothing is noted" grep -q 'no tensor matches "nothing
 check "the frozen run is a model" [ $? = 0 ]
 
 # Dry run: tells the plan, writes nothing.
-"$LATHE" train run.yaml --set run=dry --dry-run 2>log
+"$LATHE" train run.yaml --set run=dry --dry-run 2>log >plan
 check "a dry run ends well" [ $? = 0 ]
+check "it prints parameters" grep -Eq '^  trained +[0-9,]+  \(' plan
+check "memory by purpose" bash -c "for p in weights gradients moments activations data; do grep -Eq \"^  \$p +[0-9.]+ [KMG]?i?B\" plan || exit 1; done"
+check "operations and time" bash -c "grep -Eq '^  FLOPs a token +[0-9]' plan && grep -Eq '^  time +[0-9]' plan"
+check "and what becomes of rows" grep -Eq '^    row 1 +11 tokens, 10 with loss$' plan
 check "and writes nothing" [ ! -e dry ]
 check "and says so" grep -q '^Dry run: ' log
-"$LATHE" train run.yaml --dry-run 2>log
+"$LATHE" train run.yaml --dry-run 2>log >plan
 check "a dry run tells of a folder in the way" grep -q 'would be refused: run folder run exists' log
-"$LATHE" train run.yaml --set run=dry --dry-run 2>log
+"$LATHE" train run.yaml --set run=dry --dry-run 2>log >plan
 check "and tells the steps" grep -q "$steps steps of 3 rows" log
 finish

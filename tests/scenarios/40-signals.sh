@@ -58,6 +58,7 @@ check "the model can be read" bash -c "'$LATHE' inspect int/model >inspected"
 steps=$(sed -n 's/.* after step \([0-9]*\) of .*/\1/p' int.log)
 check "a line for each step" [ "$(wc -l <int/metrics.jsonl)" = "$steps" ]
 check "the log says so" grep -q "^Done: $steps steps" int/log.txt
+check "and why" grep -q '^lathe: error: stopped by SIGINT' int/log.txt
 check "nothing half written is left" [ "$(ls int | tr '\n' ' ')" = 'log.txt metrics.jsonl model run.yaml ' ]
 
 # Bit for bit the model of a run of so many steps.
@@ -110,8 +111,11 @@ ended unsaved 130 'train.save_model is false'
 check "no model where none is wanted" [ ! -e unsaved/model ]
 
 # timeout sends the signal to the process and to its group: that is one signal.
-timeout -s TERM 1 "$LATHE" train run.yaml --set run=timed 2>timed.log
-check "timeout keeps the model" [ -s timed/model/model.safetensors ]
+start timed
+seen '"step": 5,' timed/metrics.jsonl
+kill -TERM "$job"
+kill -TERM "$job" 2>/dev/null
+ended timed 1 'the model of that step is timed/model'
 
 # A second signal ends a process that hangs: here on a terminal that takes no more lines.
 mkfifo full

@@ -17,9 +17,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/metrics.h"
 #include "train/trainer_job.h"
 
 static char base[64];
@@ -330,6 +332,76 @@ static void a_very_long_run_is_planned_at_once(void **state)
     settings_deinit(&settings);
 }
 
+/* Ten thousand epochs of 64 rows: steps are exact without packing, estimated with it, and
+ * the loader, not the estimate, ends the run. */
+static void very_many_epochs_are_planned_at_once(void **state)
+{
+    (void)state;
+    for (int packs = 0; packs < 2; packs++) {
+        struct settings settings;
+        make_settings(&settings, "none");
+        settings.train.steps = 0;
+        settings.train.epochs = 10000;
+        settings.train.batch_rows = 1;
+        settings.data.pack = packs == 1;
+        /* As many rows as one step each would take long to walk. */
+        char *rows[200];
+        const char *items[200];
+        for (int i = 0; i < 200; i++) {
+            rows[i] = mem_strdup(rows_path);
+            items[i] = rows[i];
+        }
+        settings.data.train = (struct string_list){.items = items, .n = 200};
+        const struct trainer_options options = {.is_dry = true};
+        static struct job job;
+        struct error err;
+        if (!trainer_job_open(&job, &settings, &options, &err)) {
+            fail_msg("%s", err.message);
+        }
+        assert_true(job.has_estimated_steps);
+        if (packs == 0) {
+            assert_int_equal(job.n_steps, 10000 * 64 * 200);
+        } else {
+            assert_true(job.n_steps > 10000);
+        }
+        assert_int_equal(trainer_job_loading(&job).n_steps, 0);
+        trainer_job_close(&job);
+        settings_deinit(&settings);
+        for (int i = 0; i < 200; i++) {
+            mem_free(rows[i]);
+        }
+    }
+}
+
+/* A visitor that asks for the end after three steps. */
+static bool stop_after_three(void *context, const struct metrics *metrics,
+                             int64_t n_steps)
+{
+    (void)context;
+    (void)n_steps;
+    return metrics->step < 3;
+}
+
+/* As with SIGINT: the model of the last update, and an error that says where. */
+static void a_run_that_is_stopped_keeps_its_model(void **state)
+{
+    (void)state;
+    struct settings settings;
+    make_settings(&settings, "stopped");
+    settings.train.steps = 100;
+    settings.train.save_model = true;
+    const struct trainer_options options = {.visit = stop_after_three};
+    struct error err;
+    assert_false(trainer_run(&settings, &options, &err));
+    interrupt_note(0);
+    assert_int_equal(err.kind, ERROR_INTERRUPTED);
+    assert_non_null(strstr(err.message, "after step 3 of 100"));
+    char *path = file_join(settings.run, "model/model.safetensors");
+    assert_true(file_exists(path));
+    mem_free(path);
+    settings_deinit(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -339,6 +411,8 @@ int main(void)
         cmocka_unit_test(single_skipped_steps_are_named_and_passed_over),
         cmocka_unit_test(frozen_tensors_keep_their_bits),
         cmocka_unit_test(a_very_long_run_is_planned_at_once),
+        cmocka_unit_test(very_many_epochs_are_planned_at_once),
+        cmocka_unit_test(a_run_that_is_stopped_keeps_its_model),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
