@@ -478,9 +478,9 @@ static void tensors_that_do_not_fit_are_named(void **state)
     assert_says(Q "lora_B.weight has shape [65, 4], expected [64, 4]");
     assert_false(open_tensors(good, 1, 64, 64));
     assert_says(Q "lora_B.weight is missing");
-    const char *const twice[] = {Q "lora_A.weight", Q "lora_B.weight",
-                                 "base_model.model.model.language_model.layers.0.self_"
-                                 "attn.q_proj.lora_A.weight"};
+    static const char nested[] = "base_model.model.model.language_model.layers.0."
+                                 "self_attn.q_proj.lora_A.weight";
+    const char *const twice[] = {Q "lora_A.weight", Q "lora_B.weight", nested};
     assert_false(open_tensors(twice, 3, 64, 64));
     assert_says("is there twice");
     static const char *const strange[] = {
