@@ -9,6 +9,9 @@
 #include "base/error.h"
 #include "base/str.h"
 
+/* Columns of the help: names of options, then what they mean. */
+enum { LEFT_WIDTH = 24, TEXT_WIDTH = 56 };
+
 /* The option that `text` names, up to an '='; NULL: none. The whole name must be given:
  * a prefix that is unique today may not be tomorrow, and scripts would break.
  * "--set=a=b" is the option --set. */
@@ -108,6 +111,24 @@ bool arguments_parse(struct arguments *arguments, int argc, char *const *argv,
     return true;
 }
 
+/* Appends text in lines of at most TEXT_WIDTH columns, broken between words, each but the
+ * first behind the left column. */
+static void add_wrapped(struct str *out, const char *text)
+{
+    size_t used = 0;
+    for (const char *word = text; *word != '\0';) {
+        const size_t length = strcspn(word, " ");
+        if (used > 0 && used + 1 + length > TEXT_WIDTH) {
+            str_printf(out, "\n%*s", LEFT_WIDTH, "");
+            used = 0;
+        }
+        str_printf(out, "%s%.*s", used == 0 ? "" : " ", (int)length, word);
+        used += length + (used > 0);
+        word += length + strspn(word + length, " ");
+    }
+    str_add_char(out, '\n');
+}
+
 /* Names and values in one column; a longer one pushes its text aside. */
 void arguments_print_help(const struct argument_option *options, struct str *out)
 {
@@ -115,8 +136,10 @@ void arguments_print_help(const struct argument_option *options, struct str *out
          option++) {
         /* Names are short by choice; a longer one would be cut, not overrun. */
         char left[64];
-        snprintf(left, sizeof(left), "%s %s", option->name,
+        snprintf(left, sizeof(left), "%s%s%s", option->name,
+                 option->value == NULL ? "" : " ",
                  option->value == NULL ? "" : option->value);
-        str_printf(out, "  %-24s %s\n", left, option->help);
+        str_printf(out, "  %-*s ", LEFT_WIDTH - 3, left);
+        add_wrapped(out, option->help);
     }
 }

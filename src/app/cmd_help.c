@@ -9,18 +9,25 @@
 #include "app/command.h"
 #include "app/manual.h"
 #include "base/str.h"
+#include "lathe/common.h"
 
 /* The list, in the order of the table. */
 static void print_commands(void)
 {
-    printf("lathe fine-tunes Gemma models.\n\nusage: lathe COMMAND ...\n\n");
+    printf("lathe %s: fine-tunes Gemma models on one machine.\n\n"
+           "usage: lathe COMMAND ...\n\n",
+           LATHE_VERSION_STRING);
     for (const struct command *command = command_table(); command->name != NULL;
          command++) {
         printf("  %-10s %s\n", command->name, command->summary);
     }
-    printf("\n`lathe help COMMAND` or `lathe COMMAND --help` tells more.\n"
-           "Exit codes: 0 done, 1 failed, 2 command line or settings, 3 data or model "
-           "file,\n4 memory or disk, 130 interrupted.\n");
+    printf(
+        "\n`lathe help COMMAND` or `lathe COMMAND --help` tells more, with examples;\n"
+        "`lathe --version` the version. To begin:\n\n"
+        "  lathe doctor\n"
+        "  lathe train examples/demo/demo.yaml\n\n"
+        "Exit codes: 0 done, 1 failed, 2 command line or settings, 3 data or model "
+        "file,\n4 memory or disk, 130 interrupted.\n");
 }
 
 /* Each command prints its own help, since only it knows its options: it is run with

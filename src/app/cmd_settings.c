@@ -17,7 +17,7 @@ bool cmd_settings(const struct command *command, int argc, char *const *argv,
     bool wants_help = false;
     const struct argument_option options[] = {
         {"--markdown", NULL, ARGUMENT_SWITCH, &is_markdown,
-         "the page docs/settings.md instead of a run file with the defaults"},
+         "as a page in Markdown (docs/settings.md)"},
         {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"},
         {0}};
     struct arguments arguments;

@@ -1,5 +1,5 @@
 /*
- * command - the commands of the program, from one table (command.c).
+ * command - the commands of the program, from one table (command_table.c).
  */
 #ifndef APP_COMMAND_H
 #define APP_COMMAND_H
@@ -15,10 +15,11 @@ typedef void (*command_describe_fn)(void *context, const struct command *command
                                     const struct argument_option *options);
 
 struct command {
-    const char *name;    /* "train" */
-    const char *usage;   /* "RUN.yaml [--set KEY=VALUE]..." */
-    const char *summary; /* one line */
-    const char *help;    /* more lines, or "" */
+    const char *name;     /* "train" */
+    const char *usage;    /* "RUN.yaml [--set KEY=VALUE]..." */
+    const char *summary;  /* one line */
+    const char *help;     /* more lines, or "" */
+    const char *examples; /* command lines, one a line, "# " in front of comments */
     /* argv without the program and the command; options are the command's own. False =
      * failed, with the error that main prints. */
     bool (*run)(const struct command *command, int argc, char *const *argv,

@@ -66,6 +66,11 @@ static void add_command(void *context, const struct command *command,
         add_text(out, option->help);
         str_add_char(out, '\n');
     }
+    if (command->examples[0] != '\0') {
+        str_add(out, ".PP\n.nf\n");
+        add_text(out, command->examples);
+        str_add(out, ".fi\n");
+    }
 }
 
 /* Every setting with its default, choices and unit. */
@@ -106,13 +111,7 @@ static const char page_end[] =
     ".TP\n\\fB2\\fR\nWrong command line or settings.\n"
     ".TP\n\\fB3\\fR\nA data or model file is missing or wrong.\n"
     ".TP\n\\fB4\\fR\nOut of memory or disk.\n"
-    ".TP\n\\fB130\\fR\nInterrupted by the user.\n"
-    ".SH EXAMPLES\n"
-    ".nf\n"
-    "lathe train run.yaml \\-\\-set train.epochs=1\n"
-    "lathe generate runs/demo/model \\-\\-prompt \"Question: 2 + 2?\"\n"
-    "lathe score models/gemma \\-\\-text \"Tom has 5 apples.\"\n"
-    ".fi\n";
+    ".TP\n\\fB130\\fR\nInterrupted by the user.\n";
 
 bool manual_print_page(struct str *out, struct error *err)
 {

@@ -88,12 +88,34 @@ static void help_names_every_option(void **state)
     str_deinit(&out);
 }
 
+/* Long texts go on behind the column of names. */
+static void help_fits_a_terminal(void **state)
+{
+    (void)state;
+    bool is_on = false;
+    const struct argument_option options[] = {
+        {"--one", "VALUE", ARGUMENT_SWITCH, &is_on,
+         "a text that is longer than one line of a terminal of eighty columns, so that "
+         "it has to be broken between two words"},
+        {0}};
+    struct str out = {0};
+    arguments_print_help(options, &out);
+    assert_string_equal(
+        out.text,
+        "  --one VALUE           a text that is longer than one line of a terminal of\n"
+        "                        eighty columns, so that it has to be broken between "
+        "two\n"
+        "                        words\n");
+    str_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_spellings_are_read),
         cmocka_unit_test(mistakes_are_told),
         cmocka_unit_test(help_names_every_option),
+        cmocka_unit_test(help_fits_a_terminal),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -8,10 +8,23 @@
 
 #include <cmocka.h>
 
+#include <stdio.h>
 #include <string.h>
 
 #include "app/command.h"
 #include "base/error.h"
+
+/* Lines that fit a terminal, each ended; every line of examples is a call or a comment. */
+static void check_text(const char *text)
+{
+    for (const char *line = text; *line != '\0';) {
+        const size_t length = strcspn(line, "\n");
+        if (length > 82 || line[length] != '\n') {
+            fail_msg("too long, or not ended: %.*s", (int)length, line);
+        }
+        line += length + 1;
+    }
+}
 
 static void each_command_is_found_and_described(void **state)
 {
@@ -22,11 +35,17 @@ static void each_command_is_found_and_described(void **state)
         assert_non_null(c->run);
         assert_true(strlen(c->summary) > 10);
         assert_true(c->summary[strlen(c->summary) - 1] != '.');
+        assert_true(c->summary[0] >= 'a' && c->summary[0] <= 'z');
+        check_text(c->help);
+        check_text(c->examples);
+        char call[40];
+        snprintf(call, sizeof(call), "lathe %s", c->name);
+        assert_non_null(strstr(c->examples, call));
         for (const struct command *d = command_table(); d != c; d++) {
             assert_string_not_equal(c->name, d->name);
         }
     }
-    assert_true(n >= 6);
+    assert_true(n >= 11);
     assert_null(command_find("trian"));
     assert_null(command_find(""));
 }

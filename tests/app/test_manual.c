@@ -57,8 +57,8 @@ static void the_page_has_everything(void **state)
         str_deinit(&head);
     }
     /* Lines that begin with a dot are the few macros that are meant. */
-    static const char *const macros[] = {".TH ",  ".SH ",  ".SS ", ".TP\n",
-                                         ".nf\n", ".fi\n", ".br\n"};
+    static const char *const macros[] = {".TH ",  ".SH ",  ".SS ",  ".TP\n",
+                                         ".nf\n", ".fi\n", ".br\n", ".PP\n"};
     for (const char *line = page.text; line != NULL && *line != '\0';) {
         bool is_known = line[0] != '.' && line[0] != '\'';
         for (size_t i = 0; i < ARRAY_LENGTH(macros); i++) {

@@ -54,8 +54,14 @@ check "inspect tells of shared K and V" bash -c "'$LATHE' inspect '$model' | gre
 check "inspect lists a weight file" bash -c "'$LATHE' inspect '$model/model.safetensors' | grep -q ' tensors, '"
 refused "inspect of nothing" 3 "no such file or folder" "$LATHE" inspect nothing
 check "the settings page is up to date" bash -c "'$LATHE' settings --markdown | cmp - '$root/docs/settings.md'"
-for command in train score tokenize inspect settings help; do
-    check "help of $command" bash -c "'$LATHE' $command --help | grep -q 'lathe'"
-    check "lathe help $command" bash -c "'$LATHE' help $command | grep -q 'lathe'"
+commands=$("$LATHE" help | sed -n 's/^  \([a-z]*\)  .*/\1/p')
+check "help lists all commands" [ "$(wc -w <<<"$commands")" -ge 11 ]
+for command in $commands; do
+    "$LATHE" "$command" --help >help.txt
+    check "help of $command" grep -q "^usage: lathe $command" help.txt
+    check "with examples" grep -q "^  lathe $command" help.txt
+    check "within 90 columns" bash -c "! grep -q '.\{91\}' help.txt"
+    check "lathe help $command" bash -c "'$LATHE' help $command | cmp - help.txt"
 done
+check "the version" bash -c "'$LATHE' --version | grep -q '^lathe [0-9]'"
 finish
