@@ -35,6 +35,7 @@ static const double logits_bound = 1e-4;
 /* ---- the whole text at once ---- */
 
 static struct buffer *whole_argument(const struct model_source *source,
+                                     const struct decoding_source *from,
                                      struct engine *engine,
                                      const struct value *argument, const int32_t *ids,
                                      int32_t n)
@@ -46,8 +47,8 @@ static struct buffer *whole_argument(const struct model_source *source,
     void *host = backend_buffer_host(buffer, 0);
     if (argument->node->op == OP_PARAMETER) {
         const int param = params_find(source->params, name);
-        CHECK(weights_read(source->weights, param, 0,
-                           source->params->info[param].dim[0], host, &err));
+        CHECK(from->read(from->context, param, 0, source->params->info[param].dim[0],
+                         host, &err));
     } else if (strcmp(name, "ids") == 0) {
         memcpy(host, ids, (size_t)n * sizeof(int32_t));
     } else if (strcmp(name, "position") == 0) {
@@ -60,9 +61,10 @@ static struct buffer *whole_argument(const struct model_source *source,
     return buffer;
 }
 
-/* [n, V] by training's forward graph; freed by mem_free. */
-static float *whole_logits(const struct model_source *source, struct engine *engine,
-                           const int32_t *ids, int32_t n)
+/* [n, V] by training's forward graph with the parameters of `from`; freed by mem_free. */
+static float *logits_of(const struct model_source *source,
+                        const struct decoding_source *from, struct engine *engine,
+                        const int32_t *ids, int32_t n)
 {
     const struct mesh mesh = mesh_single();
     bool *is_trainable = mem_alloc_array((size_t)source->params->n, sizeof(bool));
@@ -84,7 +86,8 @@ static float *whole_logits(const struct model_source *source, struct engine *eng
     struct buffer *arguments[1024];
     assert_true((size_t)compiled->n_arguments <= ARRAY_LENGTH(arguments));
     for (int i = 0; i < compiled->n_arguments; i++) {
-        arguments[i] = whole_argument(source, engine, compiled->arguments[i], ids, n);
+        arguments[i] =
+            whole_argument(source, from, engine, compiled->arguments[i], ids, n);
     }
     struct buffer *output = backend_buffer_create(
         engine, &compiled->outputs[0].value->type, "logits", &err);
@@ -101,24 +104,45 @@ static float *whole_logits(const struct model_source *source, struct engine *eng
     return logits;
 }
 
+static struct decoding_source file_source(const struct model_source *source)
+{
+    return (struct decoding_source){.read = model_source_read,
+                                    .context = (void *)(uintptr_t)source};
+}
+
+/* With the weights as they are in the file. */
+static float *whole_logits(const struct model_source *source, struct engine *engine,
+                           const int32_t *ids, int32_t n)
+{
+    const struct decoding_source from = file_source(source);
+    return logits_of(source, &from, engine, ids, n);
+}
+
 /* ---- the same piece by piece ---- */
 
-static struct decoding *make_decoder(const struct model_source *source,
-                                     struct engine *engine, int32_t rows,
-                                     int32_t context)
+static struct decoding *make_decoding_from(const struct model_source *source,
+                                           const struct decoding_source *from,
+                                           struct engine *engine, int32_t rows,
+                                           int32_t context)
 {
     const struct decoding_options options = {.config = &source->config,
                                              .params = source->params,
                                              .rows = rows,
                                              .context = context};
-    const struct decoding_source from = {.read = model_source_read,
-                                         .context = (void *)(uintptr_t)source};
     struct error err;
-    struct decoding *decoding = decoding_create(engine, &options, &from, &err);
+    struct decoding *decoding = decoding_create(engine, &options, from, &err);
     if (decoding == NULL) {
         fail_msg("%s", err.message);
     }
     return decoding;
+}
+
+static struct decoding *make_decoding(const struct model_source *source,
+                                      struct engine *engine, int32_t rows,
+                                      int32_t context)
+{
+    const struct decoding_source from = file_source(source);
+    return make_decoding_from(source, &from, engine, rows, context);
 }
 
 /* A made-up text. */
@@ -167,7 +191,7 @@ static void greedy_is_repeated_forward_passes(void **state)
         const struct model_source *source = golden_source(golden);
         const int64_t V = source->config.V;
         assert_true(source->config.window < PROMPT / 4);
-        struct decoding *decoding = make_decoder(source, engine, 1, LENGTH);
+        struct decoding *decoding = make_decoding(source, engine, 1, LENGTH);
         int32_t ids[LENGTH];
         fill_ids(ids, PROMPT, V, (uint32_t)m);
         const int32_t *prompt = ids;
@@ -207,7 +231,7 @@ static void pieces_do_not_matter(void **state)
         int32_t ids[LENGTH];
         fill_ids(ids, LENGTH, source->config.V, 9);
         float *whole = whole_logits(source, engine, ids, LENGTH);
-        struct decoding *decoding = make_decoder(source, engine, 1, 192);
+        struct decoding *decoding = make_decoding(source, engine, 1, 192);
         struct error err;
         for (size_t p = 0; p < ARRAY_LENGTH(pieces); p++) {
             int32_t done = 0;
@@ -238,7 +262,7 @@ static void rows_do_not_see_each_other(void **state)
         struct golden *golden = golden_open(models[m]);
         struct engine *engine = golden_engine(2);
         const struct model_source *source = golden_source(golden);
-        struct decoding *decoding = make_decoder(source, engine, ROWS, LENGTH);
+        struct decoding *decoding = make_decoding(source, engine, ROWS, LENGTH);
         int32_t ids[ROWS][LENGTH];
         float *whole[ROWS];
         const int32_t *next[ROWS];
@@ -279,7 +303,7 @@ static void a_text_can_be_taken_back(void **state)
         struct golden *golden = golden_open(models[m]);
         struct engine *engine = golden_engine(2);
         const struct model_source *source = golden_source(golden);
-        struct decoding *decoding = make_decoder(source, engine, 1, LENGTH);
+        struct decoding *decoding = make_decoding(source, engine, 1, LENGTH);
         int32_t ids[LENGTH], other[LENGTH];
         fill_ids(ids, LENGTH, source->config.V, 30);
         fill_ids(other, LENGTH, source->config.V, 31);
@@ -303,6 +327,56 @@ static void a_text_can_be_taken_back(void **state)
     }
 }
 
+/* A step's own parameters, while it trains them: nothing is copied, adapters apply, and
+ * what has changed shows after a reset. */
+static void live_parameters_are_read_where_they_are(void **state)
+{
+    (void)state;
+    enum { LENGTH = 60 };
+    static const char *const trained[] = {"gemma3-tiny", "gemma4-e2b-tiny-frozen-ple",
+                                          "gemma4-e2b-tiny-lora"};
+    for (size_t m = 0; m < ARRAY_LENGTH(trained); m++) {
+        struct golden *golden = golden_open(trained[m]);
+        struct engine *engine = golden_engine(2);
+        const struct model_source *source = golden_source(golden);
+        const int32_t rows = golden_B(golden);
+        struct step *step =
+            golden_step(golden, engine, rows, rows * golden_T(golden), false);
+        const struct decoding_source live = {
+            .buffer = step_param_buffer, .read = step_read_param, .context = step};
+        struct decoding *decoding =
+            make_decoding_from(source, &live, engine, 1, LENGTH);
+        assert_int_equal(decoding_parameter_bytes(decoding), 0);
+        int32_t ids[LENGTH];
+        fill_ids(ids, LENGTH, source->config.V, 50);
+        const int32_t *next = ids;
+        const int32_t n = LENGTH;
+        struct error err;
+        for (int round = 0; round < 2; round++) {
+            CHECK(decoding_feed(decoding, &next, &n, &err));
+            float *whole = logits_of(source, &live, engine, ids, LENGTH);
+            check_logits(decoding, 0, whole, source->config.V, trained[m]);
+            mem_free(whole);
+            double loss_sum;
+            struct step_hyper hyper = {.lr = 0.05,
+                                       .beta1 = 0.9,
+                                       .beta2 = 0.999,
+                                       .eps = 1e-8,
+                                       .weight_sum =
+                                           golden_batch(golden, 0)->weight_sum};
+            struct step_result result;
+            CHECK(step_accumulate(step, golden_batch(golden, 0), &loss_sum, &err));
+            hyper.loss_sum = loss_sum;
+            CHECK(step_update(step, &hyper, &result, &err));
+            decoding_reset(decoding);
+        }
+        decoding_destroy(decoding);
+        step_destroy(step);
+        backend_destroy(engine);
+        golden_close(golden);
+    }
+}
+
 /* What does not fit, and ids of another tokenizer: one line each, and nothing changes. */
 static void wrong_tokens_are_refused(void **state)
 {
@@ -310,7 +384,7 @@ static void wrong_tokens_are_refused(void **state)
     struct golden *golden = golden_open("gemma3-tiny");
     struct engine *engine = golden_engine(1);
     const struct model_source *source = golden_source(golden);
-    struct decoding *decoding = make_decoder(source, engine, 1, 20);
+    struct decoding *decoding = make_decoding(source, engine, 1, 20);
     int32_t ids[30];
     fill_ids(ids, 30, source->config.V, 1);
     const int32_t *next = ids;
@@ -337,7 +411,7 @@ static void caches_are_as_small_as_they_can_be(void **state)
     struct engine *engine = golden_engine(1);
     const struct model_source *source = golden_source(golden);
     const struct model_config *config = &source->config;
-    struct decoding *decoding = make_decoder(source, engine, 2, 1024);
+    struct decoding *decoding = make_decoding(source, engine, 2, 1024);
     int64_t expected = 0;
     for (int i = 0; i < config->L; i++) {
         const struct layer_config *facts = &config->layer[i];
@@ -358,6 +432,7 @@ int main(void)
         cmocka_unit_test(pieces_do_not_matter),
         cmocka_unit_test(rows_do_not_see_each_other),
         cmocka_unit_test(a_text_can_be_taken_back),
+        cmocka_unit_test(live_parameters_are_read_where_they_are),
         cmocka_unit_test(wrong_tokens_are_refused),
         cmocka_unit_test(caches_are_as_small_as_they_can_be),
     };

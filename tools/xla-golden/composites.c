@@ -129,6 +129,28 @@ static void make_attention_sliding(struct graph *graph)
     make_attention(graph, 3);
 }
 
+/* Slots in any order, some of them empty. */
+static void make_attention_cached(struct graph *graph)
+{
+    struct value *q = floats(graph, "q", 4, (int64_t[]){B, T, H, K});
+    struct value *k = floats(graph, "k", 4, (int64_t[]){B, C, G, K});
+    struct value *v = floats(graph, "v", 4, (int64_t[]){B, C, G, K});
+    struct value *position =
+        input(graph, "query_position", DTYPE_I32, 2, (int64_t[]){B, T});
+    struct value *keys = input(graph, "key_position", DTYPE_I32, 2, (int64_t[]){B, C});
+    graph_add_output(graph, "y",
+                     build_attention_cached(graph, q, k, v, position, keys, 0.3, 4),
+                     NULL);
+}
+
+static void make_write_rows(struct graph *graph)
+{
+    struct value *cache = floats(graph, "cache", 3, (int64_t[]){B, C, D});
+    struct value *rows = floats(graph, "new_rows", 3, (int64_t[]){B, T, D});
+    struct value *slots = input(graph, "slots", DTYPE_I32, 2, (int64_t[]){B, T});
+    graph_add_output(graph, "y", build_write_rows(graph, cache, rows, slots), cache);
+}
+
 static void make_loss_head(struct graph *graph)
 {
     struct value *hidden = floats(graph, "hidden", 2, (int64_t[]){N, D});
@@ -182,6 +204,8 @@ static const struct composite_case cases[] = {
     {"embed", make_embed, false},
     {"attention", make_attention_full, true},
     {"attention, window 3", make_attention_sliding, true},
+    {"attention_cached", make_attention_cached, false},
+    {"write_rows", make_write_rows, false},
     {"loss_head", make_loss_head, true},
     {"adamw", make_adamw, false},
 };
@@ -222,6 +246,12 @@ void composites_fill(const struct graph *graph, void *const *arguments)
                 /* row 0: two documents; row 1: one, then padding */
                 const int32_t t = (int32_t)(k % T);
                 data[k] = k < T ? (t < 4 ? 0 : 4) : (t < 5 ? 0 : T);
+            } else if (strcmp(name, "query_position") == 0) {
+                data[k] = (int32_t)(k % T) + 3;
+            } else if (strcmp(name, "key_position") == 0) {
+                data[k] = (int32_t)(k * 3 % C) - (k == 2);
+            } else if (strcmp(name, "slots") == 0) {
+                data[k] = (int32_t)(k % T * 3 % C) - (k == 0);
             } else if (strcmp(name, "rows") == 0) {
                 data[k] = (int32_t)(k * 3 % N);
             } else if (strcmp(name, "targets") == 0) {

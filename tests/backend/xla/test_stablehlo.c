@@ -20,6 +20,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "graph/build.h"
+#include "graph/rewrite.h"
 #include "support/every_primitive.h"
 
 static const char recorded_path[] = "tests/backend/xla/every_primitive.mlir";
@@ -97,6 +98,40 @@ static void composites_are_refused_by_name(void **state)
     graph_destroy(graph);
 }
 
+/* The ops of generation have no rule of their own here: their definitions are printed. */
+static void generation_is_printed_by_definition(void **state)
+{
+    (void)state;
+    const struct mesh mesh = mesh_single();
+    struct graph *graph = graph_create(&mesh);
+    struct value *cache =
+        build_input(graph, "cache", type_make(DTYPE_F32, 4, (int64_t[]){2, 7, 1, 4}));
+    struct value *rows =
+        build_input(graph, "rows", type_make(DTYPE_F32, 4, (int64_t[]){2, 3, 1, 4}));
+    struct value *slots =
+        build_input(graph, "slots", type_make(DTYPE_I32, 2, (int64_t[]){2, 3}));
+    struct value *keys =
+        build_input(graph, "keys", type_make(DTYPE_I32, 2, (int64_t[]){2, 7}));
+    struct value *written = build_write_rows(graph, cache, rows, slots);
+    graph_add_output(
+        graph, "y",
+        build_attention_cached(graph, rows, written, written, slots, keys, 0.5, 3),
+        NULL);
+    graph_add_output(graph, "cache", written, cache);
+    struct graph *lowered = rewrite_lower(graph, NULL, false);
+    struct str text = {0};
+    struct error err;
+    if (!stablehlo_print(lowered, "generation", &text, &err)) {
+        fail_msg("%s", err.message);
+    }
+    assert_non_null(strstr(text.text, "stablehlo.scatter"));
+    assert_non_null(strstr(text.text, "stablehlo.dot_general"));
+    assert_non_null(strstr(text.text, "tf.aliasing_output = 1 : i32"));
+    str_deinit(&text);
+    graph_destroy(lowered);
+    graph_destroy(graph);
+}
+
 static void donated_arguments_name_their_output(void **state)
 {
     (void)state;
@@ -120,6 +155,7 @@ int main(void)
         cmocka_unit_test(every_primitive_is_in_the_graph),
         cmocka_unit_test(text_is_as_recorded),
         cmocka_unit_test(composites_are_refused_by_name),
+        cmocka_unit_test(generation_is_printed_by_definition),
         cmocka_unit_test(donated_arguments_name_their_output),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
