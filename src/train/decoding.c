@@ -222,7 +222,8 @@ static bool create_pass(struct decoding *decoding, int32_t T, struct pass *pass,
 
 /* ---- creation ---- */
 
-/* As the source has it; vectors without a buffer are copies in f32, which saves a cast
+/* As the source has it, each parameter for itself: layers with caches are not stacked, so
+ * those of one role may differ (some with an adapter merged in, say). Vectors without a buffer are copies in f32, which saves a cast
  * in each pass. */
 static void choose_dtypes(struct decoding *decoding)
 {
