@@ -220,6 +220,22 @@ int params_index(const struct params *params, enum param_role role, int layer)
     return -1;
 }
 
+/* Of the first of a role, and of those that are like it. */
+void params_unify_dtypes(const struct params *params, enum dtype *stored)
+{
+    int first[PARAM_ROLE_COUNT];
+    bool is_mixed[PARAM_ROLE_COUNT] = {false};
+    memset(first, -1, sizeof(first));
+    for (int i = 0; i < params->n_model; i++) {
+        const enum param_role role = params->info[i].role;
+        first[role] = first[role] < 0 ? i : first[role];
+        is_mixed[role] = is_mixed[role] || stored[i] != stored[first[role]];
+    }
+    for (int i = 0; i < params->n_model; i++) {
+        stored[i] = is_mixed[params->info[i].role] ? DTYPE_F32 : stored[i];
+    }
+}
+
 /* The rows of adapters are in the order of their weights. */
 int params_adapter(const struct params *params, enum param_role side, int base)
 {

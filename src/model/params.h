@@ -22,6 +22,7 @@
 #define MODEL_PARAMS_H
 
 #include "base/base.h"
+#include "base/dtype.h"
 
 struct arena;
 struct model_config;
@@ -88,6 +89,10 @@ void params_destroy(struct params *params); /* takes NULL */
  */
 void params_add_adapters(struct params *params, const bool *has_adapter, int64_t rank,
                          double scale);
+
+/* Layers of one role are stacked in graphs, so in memory they have one dtype: sets those
+ * of a role in stored[n_model] to F32 where they differ. */
+void params_unify_dtypes(const struct params *params, enum dtype *stored);
 
 /* Index of the adapter's matrix `side` (PARAM_LORA_A or _B) of the weight `base`, or
  * -1. */

@@ -185,28 +185,9 @@ static enum dtype frozen_dtype(struct job *job, int param)
     UNREACHABLE();
 }
 
-/* Layers of one role are stacked in the graph, so they have one dtype: f32 where they
- * would differ, because some are trained or the file has several types. */
-static void equalise_role(struct job *job, enum param_role role)
-{
-    const struct params *params = job->source.params;
-    int first = -1;
-    bool is_mixed = false;
-    for (int i = 0; i < params->n; i++) {
-        if (params->info[i].role == role) {
-            first = first < 0 ? i : first;
-            is_mixed = is_mixed || job->stored[i] != job->stored[first];
-        }
-    }
-    for (int i = 0; i < params->n && is_mixed; i++) {
-        if (params->info[i].role == role) {
-            job->stored[i] = DTYPE_F32;
-        }
-    }
-}
-
 /* What is trained is f32 (master weights), in precision bf16 that. Adapters are alike
- * whether or not some of them are frozen. */
+ * whether or not some of them are frozen. A role of which some layers are trained, or
+ * that has several types in the file, is f32. */
 static void choose_stored(struct job *job)
 {
     const struct params *params = job->source.params;
@@ -217,9 +198,7 @@ static void choose_stored(struct job *job)
         const bool is_plain = job->is_trainable[i] || i >= params->n_model;
         job->stored[i] = is_plain ? trained : frozen_dtype(job, i);
     }
-    for (int role = 0; role < PARAM_ROLE_COUNT; role++) {
-        equalise_role(job, (enum param_role)role);
-    }
+    params_unify_dtypes(params, job->stored);
 }
 
 bool job_params_open(struct job *job, struct error *err)

@@ -178,6 +178,29 @@ static void test_adapters_are_further_rows(void **state)
     params_destroy(params);
 }
 
+/* One dtype for all layers of a role. */
+static void test_dtypes_of_a_role_are_one(void **state)
+{
+    (void)state;
+    struct model_config config;
+    assert_true(model_config_named("gemma3-270m", &config));
+    struct params *params = params_create(&config);
+    enum dtype stored[300];
+    assert_true(params->n <= 300);
+    for (int i = 0; i < params->n; i++) {
+        stored[i] = params->info[i].rank == 2 ? DTYPE_BF16 : DTYPE_F32;
+    }
+    stored[params_index(params, PARAM_Q, 7)] = DTYPE_F32;
+    stored[params_index(params, PARAM_INPUT_NORM, 0)] = DTYPE_BF16;
+    params_unify_dtypes(params, stored);
+    for (int i = 0; i < params->n; i++) {
+        const bool is_bf16 =
+            params->info[i].rank == 2 && params->info[i].role != PARAM_Q;
+        assert_int_equal(stored[i], is_bf16 ? DTYPE_BF16 : DTYPE_F32);
+    }
+    params_destroy(params);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -186,6 +209,7 @@ int main(void)
         cmocka_unit_test(test_who_owns_k_and_v),
         cmocka_unit_test(test_flags),
         cmocka_unit_test(test_adapters_are_further_rows),
+        cmocka_unit_test(test_dtypes_of_a_role_are_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -84,6 +84,14 @@ check "and the same log-probabilities" \
     bash -c "paste -d ' ' <(head -n 1 adapted.txt | tr ' ' '\n') <(head -n 1 merged.txt | tr ' ' '\n') |
         awk '{d = \$1 - \$2; if (d > 2e-5 || d < -2e-5) bad++} END {exit NR < 10 || bad > 0}'"
 
+# An adapter of one layer: its bf16 weight is merged, the others stay in their file.
+"$LATHE" train run.yaml --set run=one --set train.steps=1 --set lora.dropout=0 \
+    --set 'lora.targets=["*layers.1.mlp.*"]' --set sample.prompts=null 2>log
+check "an adapter of one layer" [ $? = 0 ]
+check "is named as a whole" grep -q '"model.layers.1.mlp.up_proj"' one/adapter/adapter_config.json
+"$LATHE" generate "$model" --adapter one/adapter --prompt "$prompt" --max-tokens 8 >one.txt 2>log
+check "and answers" [ $? = 0 ]
+
 # The trainer's own figure: its held-out loss is that of the merged model.
 held_out=$(sed -n 's/^step 4: held-out loss \([0-9.]*\) .*/\1/p' run/log.txt | tail -n 1)
 sed 's/^lora:.*//; s/^run: run/run: none/; s/steps: 4/steps: 1/; s/lr: 1.0e-2/lr: 0/' \
