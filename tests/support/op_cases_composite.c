@@ -43,6 +43,30 @@ static void adamw(struct op_build *b)
     }
 }
 
+/* Inputs of a case that stand for state kept in bf16, or for what stays f32. */
+static struct value *as(struct op_build *b, int input, enum dtype dtype)
+{
+    struct value *x = b->inputs[input];
+    return x->type.dtype == dtype ? x : build_cast(b->graph, x, dtype);
+}
+
+/* p, m and v in bf16 (numbers: 0 to nearest, 1 by chance). */
+static void adamw_narrow(struct op_build *b)
+{
+    struct value *p = as(b, 0, DTYPE_BF16), *g = as(b, 1, DTYPE_F32);
+    struct value *m = as(b, 2, DTYPE_BF16), *v = as(b, 3, DTYPE_BF16);
+    struct value *hyper = as(b, 4, DTYPE_F32), *scale = as(b, 5, DTYPE_F32);
+    struct value *seed = build_scalar(b->graph, DTYPE_U32, 77);
+    const struct node *node =
+        b->numbers[0] == 0.0
+            ? build_adamw(b->graph, p, g, m, v, hyper, scale, b->inputs[6])
+            : build_adamw_stochastic(b->graph, p, g, m, v, hyper, scale, b->inputs[6],
+                                     seed, b->inputs[7]);
+    for (int i = 0; i < 3; i++) {
+        give(b, node->outputs[i]);
+    }
+}
+
 /* ---- rows and elements ---- */
 
 /* numbers: adds_one */
@@ -324,6 +348,18 @@ const struct op_case op_cases_composite[] = {
       FIXED(0.05, 0.9, 7), FIXED_SCALAR(0.2, 0.4), FALSE_SCALAR}, {0},
      {"S0 S0 S0 S0 - - -"}},
 
+    {.op = OP_ADAMW, "adamw bf16", adamw_narrow,
+     {FIXED(-2, 2, 12, 132), FIXED(-2, 2, 12, 132), FIXED(-1, 1, 12, 132),
+      FIXED(0.01, 1, 12, 132), FIXED(0.05, 0.9, 7), FIXED_SCALAR(0.2, 0.4), TRUE_SCALAR}, {0},
+     {"S0 S0 S0 S0 - - -", "S0T1 S0T1 S0T1 S0T1 - - -"},
+     .f32_bound = 0.004, .bf16_bound = 0.01, .native_bound = 0.004, .reason = "results are bf16"},
+    {.op = OP_ADAMW, "adamw bf16 by chance", adamw_narrow,
+     {FIXED(-2, 2, 12, 132), FIXED(-2, 2, 12, 132), FIXED(-1, 1, 12, 132),
+      FIXED(0.01, 1, 12, 132), FIXED(0.05, 0.9, 7), FIXED_SCALAR(0.2, 0.4), TRUE_SCALAR,
+      U32_SCALAR(5, 5)}, {1},
+     {"S0 S0 S0 S0 - - - -", "S0T1 S0T1 S0T1 S0T1 - - - -", "T1 T1 T1 T1 - - - -"},
+     .f32_bound = 0.008, .bf16_bound = 0.01, .native_bound = 0.008,
+     .reason = "results are bf16, and rounded up where an f32 sum lies between"},
     {.op = OP_RMS_NORM, "rms_norm", rms_norm, {X(-2, 2, 12, 24, 5), X(0.5, 1.5, 5)}, {0},
      {"S0 -", "T1 -", "S0T1 -"}},
     {.op = OP_RMS_NORM, "rms_norm one", rms_norm, {X(-2, 2, 3, 37), X(-0.5, 0.5, 37)}, {1}},
