@@ -223,8 +223,8 @@ static bool create_pass(struct decoding *decoding, int32_t T, struct pass *pass,
 /* ---- creation ---- */
 
 /* As the source has it, each parameter for itself: layers with caches are not stacked, so
- * those of one role may differ (some with an adapter merged in, say). Vectors without a buffer are copies in f32, which saves a cast
- * in each pass. */
+ * those of one role may differ (where an adapter is merged into some). Vectors without a
+ * buffer are copies in f32, which saves a cast in each pass. */
 static void choose_dtypes(struct decoding *decoding)
 {
     const struct decoding_source *source = &decoding->source;

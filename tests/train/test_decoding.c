@@ -377,6 +377,84 @@ static void live_parameters_are_read_where_they_are(void **state)
     }
 }
 
+/* Matrices in bf16, some of them: as where an adapter is merged into a few weights of a
+ * bf16 file. */
+struct mixed {
+    const struct model_source *source;
+    uint16_t *narrow[512]; /* by parameter; NULL: f32 */
+};
+
+/* All values are such that bf16 has them. */
+static bool read_rounded(void *context, int param, int64_t first_row, int64_t n_rows,
+                         float *target, struct error *err)
+{
+    const struct mixed *mixed = context;
+    const struct model_source *source = mixed->source;
+    if (!weights_read(source->weights, param, first_row, n_rows, target, err)) {
+        return false;
+    }
+    for (int64_t i = 0; i < n_rows * source->params->info[param].dim[1]; i++) {
+        target[i] = dtype_f32_from_bf16(dtype_bf16_from_f32(target[i]));
+    }
+    return true;
+}
+
+static const void *view_mixed(void *context, int param, enum dtype *dtype)
+{
+    const struct mixed *mixed = context;
+    *dtype = DTYPE_BF16;
+    return mixed->narrow[param];
+}
+
+static void fill_mixed(struct mixed *mixed)
+{
+    const struct params *params = mixed->source->params;
+    struct error err;
+    assert_true((size_t)params->n <= ARRAY_LENGTH(mixed->narrow));
+    for (int i = 0; i < params->n; i++) {
+        const struct param_info *info = &params->info[i];
+        if (info->layer % 3 == 1) {
+            continue;
+        }
+        float *rows = mem_alloc_array((size_t)info->n_elements, sizeof(float));
+        mixed->narrow[i] = mem_alloc_array((size_t)info->n_elements, sizeof(uint16_t));
+        CHECK(read_rounded(mixed, i, 0, info->dim[0], rows, &err));
+        dtype_from_f32(DTYPE_BF16, rows, mixed->narrow[i], (size_t)info->n_elements);
+        mem_free(rows);
+    }
+}
+
+static void bf16_weights_are_read_as_they_are(void **state)
+{
+    (void)state;
+    enum { LENGTH = 150 };
+    for (size_t m = 0; m < ARRAY_LENGTH(models); m++) {
+        struct golden *golden = golden_open(models[m]);
+        struct engine *engine = golden_engine(2);
+        struct mixed mixed = {.source = golden_source(golden)};
+        fill_mixed(&mixed);
+        const struct decoding_source from = {
+            .view = view_mixed, .read = read_rounded, .context = &mixed};
+        struct decoding *decoding =
+            make_decoding_from(mixed.source, &from, engine, 1, LENGTH);
+        int32_t ids[LENGTH];
+        fill_ids(ids, LENGTH, mixed.source->config.V, 60);
+        const int32_t *next = ids;
+        const int32_t n = LENGTH;
+        struct error err;
+        CHECK(decoding_feed(decoding, &next, &n, &err));
+        float *whole = logits_of(mixed.source, &from, engine, ids, LENGTH);
+        check_logits(decoding, 0, whole, mixed.source->config.V, models[m]);
+        mem_free(whole);
+        decoding_destroy(decoding);
+        backend_destroy(engine);
+        for (int i = 0; i < mixed.source->params->n; i++) {
+            mem_free(mixed.narrow[i]);
+        }
+        golden_close(golden);
+    }
+}
+
 /* What does not fit, and ids of another tokenizer: one line each, and nothing changes. */
 static void wrong_tokens_are_refused(void **state)
 {
@@ -433,6 +511,7 @@ int main(void)
         cmocka_unit_test(rows_do_not_see_each_other),
         cmocka_unit_test(a_text_can_be_taken_back),
         cmocka_unit_test(live_parameters_are_read_where_they_are),
+        cmocka_unit_test(bf16_weights_are_read_as_they_are),
         cmocka_unit_test(wrong_tokens_are_refused),
         cmocka_unit_test(caches_are_as_small_as_they_can_be),
     };
