@@ -50,6 +50,7 @@ struct score {
     struct engine *engine;
     struct step *step;      /* on the engine, evaluation only */
     bool *is_trainable;     /* [params->n], all false */
+    enum dtype *stored;     /* [params->n] as in the file where that can be read */
     struct row_score *rows; /* [records.counts.n_rows], dropped rows too */
     int32_t T, C;           /* tokens and targets of a batch, which is one row */
 };
@@ -148,10 +149,12 @@ static bool create_step(struct score *score, struct error *err)
     }
     score->is_trainable =
         mem_alloc_array((size_t)score->source.params->n, sizeof(bool));
+    score->stored = model_source_dtypes(&score->source);
     const struct step_options options = {
         .shape = {.config = &score->source.config,
                   .params = score->source.params,
                   .is_trainable = score->is_trainable,
+                  .stored = score->stored,
                   .has_ple_rows = score->source.config.P > 0,
                   .B = 1,
                   .T = score->T,
@@ -160,6 +163,7 @@ static bool create_step(struct score *score, struct error *err)
         .evaluates = true,
     };
     const struct step_source source = {.read = model_source_read,
+                                       .view = model_source_view,
                                        .context = &score->source};
     score->step = step_create(score->engine, &options, &source, err);
     return score->step != NULL && step_load(score->step, err);
@@ -283,6 +287,7 @@ static void close_score(struct score *score)
     }
     mem_free(score->rows);
     mem_free(score->is_trainable);
+    mem_free(score->stored);
     step_destroy(score->step);
     backend_destroy(score->engine);
     records_deinit(&score->records);

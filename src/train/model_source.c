@@ -134,3 +134,15 @@ const void *model_source_view(void *context, int param, enum dtype *dtype)
                ? NULL
                : weights_view(source->weights, param, dtype);
 }
+
+enum dtype *model_source_dtypes(struct model_source *source)
+{
+    const struct params *params = source->params;
+    enum dtype *stored = mem_alloc_array((size_t)params->n, sizeof(*stored));
+    for (int i = 0; i < params->n; i++) {
+        enum dtype found = DTYPE_F32;
+        stored[i] = model_source_view(source, i, &found) == NULL ? DTYPE_F32 : found;
+    }
+    params_unify_dtypes(params, stored);
+    return stored;
+}

@@ -50,4 +50,8 @@ MUST_USE bool model_source_read(void *source, int param, int64_t first_row,
  * model_source); NULL also for a weight that the adapter changes. */
 const void *model_source_view(void *source, int param, enum dtype *dtype);
 
+/* For each parameter the dtype in which it can be read where it lies, else f32; for
+ * struct step_shape.stored. [params->n], freed by mem_free. */
+enum dtype *model_source_dtypes(struct model_source *source);
+
 #endif

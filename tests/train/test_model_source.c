@@ -98,6 +98,9 @@ static void an_adapter_is_merged_into_what_is_read(void **state)
     /* What the adapter changes is not what lies in the file. */
     enum dtype dtype;
     assert_null(model_source_view(&source, q, &dtype));
+    enum dtype *stored = model_source_dtypes(&source);
+    assert_int_equal(stored[q], DTYPE_F32);
+    mem_free(stored);
     assert_non_null(model_source_view(
         &source, params_index(source.params, PARAM_Q_NORM, 1), &dtype));
     model_source_close(&source);
@@ -106,6 +109,23 @@ static void an_adapter_is_merged_into_what_is_read(void **state)
         model_source_open(&source, "tests/golden/gemma3-tiny", true, false, &err) &&
         model_source_open_adapter(&source, "tests/golden/gemma4-e2b-tiny-lora", &err));
     assert_non_null(strstr(err.message, "adapter_model.safetensors: tensor "));
+    model_source_close(&source);
+}
+
+/* What can be read in place is read there, in the file's dtype. */
+static void dtypes_are_those_of_the_file(void **state)
+{
+    (void)state;
+    struct model_source source = {0};
+    struct error err;
+    if (!model_source_open(&source, "examples/demo/model", true, false, &err)) {
+        fail_msg("%s", err.message);
+    }
+    enum dtype *stored = model_source_dtypes(&source);
+    for (int i = 0; i < source.params->n; i++) {
+        assert_int_equal(stored[i], DTYPE_BF16);
+    }
+    mem_free(stored);
     model_source_close(&source);
 }
 
@@ -128,6 +148,7 @@ int main(void)
         cmocka_unit_test(the_published_layout_gives_the_same_weights),
         cmocka_unit_test(what_is_missing_is_named),
         cmocka_unit_test(an_adapter_is_merged_into_what_is_read),
+        cmocka_unit_test(dtypes_are_those_of_the_file),
         cmocka_unit_test(a_file_is_gguf_whatever_its_name),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
