@@ -17,7 +17,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-enum { MAX_OPERANDS = 8 };
+enum { MAX_OPERANDS = 9 };
 
 struct harness {
     const struct kernel *kernel;

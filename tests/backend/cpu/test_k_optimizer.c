@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "base/mem.h"
+#include "base/random.h"
 #include "graph/build.h"
 #include "support/kernel_harness.h"
 
@@ -165,12 +166,107 @@ static void test_adamw(void **state)
     }
 }
 
+/* Each element on its own, in f32 as the kernel does: which way it was rounded is asked
+ * of the stream of random bits. */
+static uint16_t round_one(float x, bool by_chance, int which, int64_t i)
+{
+    if (!by_chance) {
+        return dtype_bf16_from_f32(x);
+    }
+    const uint32_t word = random_bits(11, RANDOM_ROUNDING, 5, (uint64_t)i);
+    const uint32_t half[3] = {word & 0xFFFF, word >> 16, word * ADAMW_MIX >> 16};
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)((bits + half[which]) >> 16);
+}
+
+static void check_adamw_bf16(int64_t n, bool by_chance, bool applies,
+                             const struct native *native)
+{
+    struct harness *harness = harness_create(&kernel_adamw);
+    void *operands[4]; /* p, g, m, v */
+    for (int i = 0; i < 4; i++) {
+        operands[i] = harness_input(harness, i == 1 ? DTYPE_F32 : DTYPE_BF16, 1, &n);
+    }
+    const int64_t n_hyper = ADAMW_N_HYPER;
+    memcpy(harness_input(harness, DTYPE_F32, 1, &n_hyper), HYPER, sizeof HYPER);
+    *(float *)harness_input(harness, DTYPE_F32, 0, NULL) = 0.125F;
+    *(bool *)harness_input(harness, DTYPE_BOOL, 0, NULL) = applies;
+    if (by_chance) {
+        *(uint32_t *)harness_input(harness, DTYPE_U32, 0, NULL) = 11;
+        *(uint32_t *)harness_input(harness, DTYPE_U32, 0, NULL) = 5;
+    }
+    uint16_t *state[3] = {operands[0], operands[2], operands[3]};
+    float *values[3];
+    for (int i = 0; i < 3; i++) {
+        harness_alias(harness, i == 0 ? 0 : i + 1);
+        values[i] = mem_alloc_array((size_t)n, sizeof(float));
+        harness_fill(values[i], n, (uint64_t)i, 1.0);
+        for (int64_t k = 0; k < n; k++) {
+            state[i][k] = dtype_bf16_from_f32(i == 2 ? values[i][k] * values[i][k]
+                                                     : values[i][k]);
+            values[i][k] = dtype_f32_from_bf16(state[i][k]);
+        }
+    }
+    harness_fill(operands[1], n, 9, 10.0);
+    if (applies) {
+        native->adamw(values[0], operands[1], values[1], values[2], HYPER, 0.125F, n);
+    }
+    harness_run(harness, native);
+    int64_t n_others = 0;
+    for (int i = 0; i < 3; i++) {
+        for (int64_t k = 0; k < n; k++) {
+            n_others +=
+                state[i][k] != round_one(values[i][k], applies && by_chance, i, k);
+        }
+        mem_free(values[i]);
+    }
+    assert_int_equal(n_others, 0);
+    harness_destroy(harness);
+}
+
+static void test_adamw_bf16(void **state)
+{
+    (void)state;
+    const int64_t sizes[] = {1, 13, 1024, 65536 + 1027};
+    for (size_t l = 0; l < ARRAY_LENGTH(sizes); l++) {
+        for (int s = 0; s < n_sets; s++) {
+            check_adamw_bf16(sizes[l], false, true, sets[s]);
+            check_adamw_bf16(sizes[l], true, true, sets[s]);
+            check_adamw_bf16(sizes[l], true, false, sets[s]);
+        }
+    }
+}
+
+/* Sums are f32, what is added may be bf16. */
+static void test_accumulate_bf16(void **state)
+{
+    (void)state;
+    const int64_t n = 65536 + 1027;
+    for (int s = 0; s < n_sets; s++) {
+        struct harness *harness = harness_create(&kernel_accumulate);
+        float *acc = harness_input(harness, DTYPE_F32, 1, &n);
+        *(bool *)harness_input(harness, DTYPE_BOOL, 0, NULL) = true;
+        uint16_t *g = harness_input(harness, DTYPE_BF16, 1, &n);
+        harness_alias(harness, 0);
+        for (int64_t i = 0; i < n; i++) {
+            acc[i] = 1.0F;
+            g[i] = dtype_bf16_from_f32((float)(i % 100) / 16.0F);
+        }
+        harness_run(harness, sets[s]);
+        for (int64_t i = 0; i < n; i++) {
+            assert_true(acc[i] == 1.0F + (float)(i % 100) / 16.0F);
+        }
+        harness_destroy(harness);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_accumulate),
-        cmocka_unit_test(test_sum_squares),
-        cmocka_unit_test(test_adamw),
+        cmocka_unit_test(test_accumulate),      cmocka_unit_test(test_sum_squares),
+        cmocka_unit_test(test_adamw),           cmocka_unit_test(test_adamw_bf16),
+        cmocka_unit_test(test_accumulate_bf16),
     };
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }

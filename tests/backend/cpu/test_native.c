@@ -13,6 +13,7 @@
 
 #include "backend/cpu/native.h"
 #include "base/dtype.h"
+#include "base/random.h"
 #include "support/kernel_harness.h"
 
 enum { LONGEST = 70 };
@@ -332,6 +333,71 @@ static void test_bf16_at_all_lengths(void **state)
     }
 }
 
+/* Word for word, from any place in the stream, at any length. */
+static void test_random_words_are_the_stream(void **state)
+{
+    (void)state;
+    enum { MOST = 700 };
+    const uint64_t firsts[] = {0, 1, 2, 3, 1021, ((uint64_t)1 << 34) - 5};
+    const int64_t lengths[] = {1, 3, 4, 127, MOST};
+    for (int s = 0; s < n_sets; s++) {
+        for (size_t f = 0; f < sizeof firsts / sizeof *firsts; f++) {
+            for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
+                uint32_t words[MOST + 1];
+                words[lengths[l]] = 0x12345678;
+                sets[s]->random_words(0x123456789ABCDEF0, RANDOM_TEST, 0x10000000A,
+                                      firsts[f], lengths[l], words);
+                for (int64_t i = 0; i < lengths[l]; i++) {
+                    const uint64_t index = firsts[f] + (uint64_t)i;
+                    assert_int_equal(words[i],
+                                     random_bits(0x123456789ABCDEF0, RANDOM_TEST,
+                                                 0x10000000A, index));
+                }
+                assert_int_equal(words[lengths[l]], 0x12345678);
+            }
+        }
+    }
+}
+
+/* Numbers of bf16 stay; others go to a neighbour, on average to themselves; infinity and
+ * NaN stay, and what overflows becomes infinite. */
+static void test_bf16_by_chance(void **state)
+{
+    (void)state;
+    enum { N = 4099 };
+    static float x[N];
+    static uint32_t words[N];
+    static uint16_t y[N];
+    const int shifts[3] = {0, 16, 16};
+    const uint32_t factors[3] = {1, 1, 0x9E3779B1};
+    for (int s = 0; s < n_sets; s++) {
+        sets[s]->random_words(3, RANDOM_TEST, 0, 0, N, words);
+        for (int which = 0; which < 3; which++) {
+            for (int i = 0; i < N; i++) {
+                x[i] = -1.0F - 0.3F / 128.0F; /* 0.3 of the way to the next number */
+            }
+            sets[s]->round_bf16_by_chance(x, words, factors[which], shifts[which], N,
+                                          y);
+            int n_up = 0;
+            for (int i = 0; i < N; i++) {
+                const float found = dtype_f32_from_bf16(y[i]);
+                assert_true(found == -1.0F || found == -1.0F - 1.0F / 128.0F);
+                n_up += found != -1.0F;
+            }
+            assert_true(fabs((double)n_up / N - 0.3) < 0.03); /* 4 deviations */
+        }
+        float special[5] = {0.15625F, INFINITY, -INFINITY, NAN, -0.0F};
+        const uint32_t all_ones[5] = {~0U, ~0U, ~0U, ~0U, ~0U};
+        sets[s]->round_bf16_by_chance(special, all_ones, 1, 0, 5, y);
+        for (int i = 0; i < 5; i++) {
+            assert_int_equal(y[i], dtype_bf16_from_f32(special[i]));
+        }
+        const float largest = 3.4e38F;
+        sets[s]->round_bf16_by_chance(&largest, all_ones, 1, 0, 1, y);
+        assert_true(isinf(dtype_f32_from_bf16(y[0])));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +411,8 @@ int main(void)
         cmocka_unit_test(test_angles_are_accurate),
         cmocka_unit_test(test_bf16_is_rounded_like_single_numbers),
         cmocka_unit_test(test_bf16_at_all_lengths),
+        cmocka_unit_test(test_random_words_are_the_stream),
+        cmocka_unit_test(test_bf16_by_chance),
     };
     return cmocka_run_group_tests(tests, find_sets, NULL);
 }
