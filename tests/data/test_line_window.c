@@ -16,6 +16,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/str.h"
 #include "data/line_window.h"
 
@@ -115,6 +116,33 @@ static void a_mark_is_left_out(void **state)
                       6);
 }
 
+/* What is given back comes again, at the start of the next window. */
+static void given_back(void **state)
+{
+    (void)state;
+    static const char text[] = "one\ntwo\nthree\nfour\n";
+    struct error err = {.message = ""};
+    write_path(text, strlen(text));
+    for (int is_file = 0; is_file < 2; is_file++) {
+        struct line_window *window = is_file
+                                         ? line_window_open(path, &err)
+                                         : line_window_view(text, strlen(text), "t");
+        const char *part;
+        size_t length;
+        assert_true(line_window_next(window, 13, &part, &length, &err));
+        assert_memory_equal(part + length - 4, is_file ? "two\n" : "ree\n", 4);
+        assert_false(line_window_is_last(window));
+        line_window_return(window, length - 4);
+        assert_true(line_window_next(window, 100, &part, &length, &err));
+        assert_int_equal(length, strlen(text) - 4);
+        assert_memory_equal(part, text + 4, length);
+        assert_true(line_window_is_last(window));
+        assert_true(line_window_next(window, 100, &part, &length, &err));
+        assert_int_equal(length, 0);
+        line_window_close(window);
+    }
+}
+
 /* A line that is longer than a window comes whole. */
 static void long_lines(void **state)
 {
@@ -127,6 +155,36 @@ static void long_lines(void **state)
         str_add(&text, "\nshort\n");
     }
     assert_comes_back(text.text, text.length, text.text, text.length);
+    str_deinit(&text);
+}
+
+/* The n-th allocation fails, for all n: a message, and nothing is lost (G3). */
+static void memory_that_runs_out(void **state)
+{
+    (void)state;
+    struct str text = {0};
+    for (int i = 0; i < 50000; i++) {
+        str_add(&text, i % 20000 == 0 ? "\n" : "some text ");
+    }
+    write_path(text.text, text.length);
+    bool is_done = false;
+    int64_t n_failed = 0;
+    while (!is_done) {
+        struct error err = {.message = ""};
+        const char *part;
+        size_t length = 1;
+        mem_fail_try_alloc(n_failed + 1);
+        struct line_window *window = line_window_open(path, &err);
+        is_done = window != NULL;
+        while (is_done && length > 0) {
+            is_done = line_window_next(window, 100, &part, &length, &err);
+        }
+        assert_true(is_done || err.kind == ERROR_RESOURCE);
+        line_window_close(window);
+        n_failed += !is_done;
+    }
+    mem_fail_try_alloc(0);
+    assert_true(n_failed > 5); /* the buffer grew that often */
     str_deinit(&text);
 }
 
@@ -146,7 +204,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(lines_come_back, make_path, remove_path),
         cmocka_unit_test_setup_teardown(a_mark_is_left_out, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(given_back, make_path, remove_path),
         cmocka_unit_test_setup_teardown(long_lines, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(memory_that_runs_out, make_path, remove_path),
         cmocka_unit_test(missing_files_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
