@@ -477,6 +477,37 @@ static void looking_needs_something_to_look_at(void **state)
     }
 }
 
+/* D7: chance is for weights that are kept in bf16; elsewhere it would do nothing. */
+static void rounding_by_chance_needs_bf16(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_right;
+    } cases[] = {
+        {"precision: bf16\ntrain: {steps: 1, rounding: stochastic}", true},
+        {"precision: bf16\ntrain: {steps: 1, rounding: nearest}", true},
+        {"precision: bf16-compute\ntrain: {steps: 1}", true},
+        {"precision: bf16-compute\ntrain: {steps: 1, rounding: stochastic}", false},
+        {"train: {steps: 1, rounding: stochastic}", false},
+    };
+    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
+        char text[400];
+        snprintf(text, sizeof(text),
+                 "model: m\nrun: r\ndata: {train: t, format: text}\n%s\n",
+                 cases[i].text);
+        struct settings settings;
+        struct error err = {.message = ""};
+        settings_init(&settings);
+        assert_true(read(&settings, text, &err));
+        assert_int_equal(settings_check(&settings, &err), cases[i].is_right);
+        if (!cases[i].is_right) {
+            assert_non_null(strstr(err.message, "it needs precision bf16"));
+        }
+        settings_deinit(&settings);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -489,6 +520,7 @@ int main(void)
         cmocka_unit_test(set_and_environment_name_their_source),
         cmocka_unit_test(what_is_missing_is_told),
         cmocka_unit_test(settings_of_adapters_go_together),
+        cmocka_unit_test(rounding_by_chance_needs_bf16),
         cmocka_unit_test(groups_of_parameters_read_back_the_same),
         cmocka_unit_test(wrong_groups_are_refused),
         cmocka_unit_test(examples_are_in_order),
