@@ -186,10 +186,7 @@ static void measure_products(struct doctor *doctor)
                  "matrix products: no memory to measure them");
         return;
     }
-    /* What disturbs makes a measurement smaller, so the larger one is nearer. */
-    const double peak =
-        doctor->former_gflops > doctor->gflops ? doctor->former_gflops : doctor->gflops;
-    doctor->is_kept = machine_store_peak(doctor->engine, peak, &err);
+    doctor->is_kept = machine_store_peak(doctor->engine, doctor->gflops, &err);
     if (!doctor->is_kept) {
         add_note(doctor->warnings, &doctor->n_warnings,
                  "the measured peak cannot be kept for later runs: %s", err.message);

@@ -131,9 +131,11 @@ double machine_peak_gflops(const char *engine)
     return gflops > 0.0 ? gflops : 0.0;
 }
 
-/* Rows of other machines stay: a home folder may be shared. */
+/* Whatever disturbs a measurement makes it smaller, so the largest figure is the nearest.
+ * Rows of other machines stay: a home folder may be shared. */
 bool machine_store_peak(const char *engine, double gflops, struct error *err)
 {
+    const double former = machine_peak_gflops(engine);
     char *path = file_path(err);
     if (path == NULL) {
         return false;
@@ -151,7 +153,7 @@ bool machine_store_peak(const char *engine, double gflops, struct error *err)
     }
     /* The name of the processor is the system's: json_pack refuses what is not UTF-8. */
     json_t *row = json_pack("{s:s, s:s, s:f}", "processor", processor, "engine", engine,
-                            "f32_gflops", gflops);
+                            "f32_gflops", former > gflops ? former : gflops);
     json_array_append_new(kept, row);
     json_object_set_new(root, "peaks", kept);
     char *text = json_dumps(root, JSON_INDENT(2) | JSON_REAL_PRECISION(6));

@@ -21,7 +21,7 @@ struct error;
  * error. */
 double machine_peak_gflops(const char *engine);
 
-/* Keeps a figure in place of an older one for the same processor and engine. */
+/* Keeps a figure, unless a larger one is there for the same processor and engine. */
 MUST_USE bool machine_store_peak(const char *engine, double gflops, struct error *err);
 
 /* "AMD EPYC 7763 64-Core Processor", or "unknown processor". Returns `buffer`. */

@@ -1,6 +1,6 @@
 /*
  * trainer_job - opens model and data, and chooses rows per pass and recomputation by
- * planning: the most rows that fit, first without recomputation, then with it.
+ * planning (pass_plan.h).
  */
 #include "train/trainer_job.h"
 
@@ -11,9 +11,7 @@
 #include "train/evaluate.h"
 #include "train/job_data.h"
 #include "train/job_params.h"
-
-/* Rows of a pass beyond this many tokens gain no speed on a processor. */
-enum { MICRO_TOKENS = 2048 };
+#include "train/pass_plan.h"
 
 /* Rows of a run that are planned ahead to know its steps and targets. */
 enum { MAX_WALKED_ROWS = 1 << 22 };
@@ -115,7 +113,7 @@ static int64_t estimate_steps(const struct job *job)
 }
 
 /* Steps, epochs and loss_rows entries for the present micro_rows. */
-static void measure(struct job *job)
+static void measure_rows(struct job *job)
 {
     const struct settings *settings = job->settings;
     job->n_epochs = settings->train.epochs;
@@ -170,52 +168,48 @@ static size_t memory_limit(const struct job *job)
     return machine == SIZE_MAX ? SIZE_MAX : (size_t)(MEMORY_SHARE * (double)machine);
 }
 
-/* Tries one choice; true when it fits. */
-static bool fits(struct job *job, int32_t micro_rows, bool recomputes)
+/* What one try of the planner is about. */
+struct trial {
+    struct job *job;
+    trainer_job_measure_fn measure;
+};
+
+/* A pass_plan_working_fn: the job as it would be with this choice. */
+static size_t try_choice(void *context, int32_t micro_rows, bool recomputes)
 {
+    const struct trial *trial = context;
+    struct job *job = trial->job;
     job->micro_rows = micro_rows;
     job->recomputes = recomputes;
-    measure(job);
-    job->working_bytes = working_bytes(job);
-    job->plan_bytes = job->working_bytes + job_params_state_bytes(job);
-    return job->plan_bytes <= memory_limit(job);
+    trial->measure(job);
+    return working_bytes(job);
 }
 
-/* Fewer rows a pass are expected to cost less than recomputation, so all of them are
- * tried first. Rows that the settings give are taken or refused as they are. */
-static bool choose_memory(struct job *job, struct error *err)
+/* The planner may go back to an earlier choice, so the one that it made is measured
+ * again. */
+bool trainer_job_choose_pass(struct job *job, trainer_job_measure_fn measure,
+                             struct error *err)
 {
     const struct settings *settings = job->settings;
-    const bool is_open = settings->train.micro_rows == 0;
-    const int64_t most = is_open ? base_max(1, MICRO_TOKENS / settings->data.row_tokens)
-                                 : settings->train.micro_rows;
-    const int32_t first = (int32_t)base_min(most, job->batch_rows);
-    const int recompute = settings->train.recompute;
-    /* First without recomputation, then with it, as far as the settings allow
-     * either. */
-    for (int pass = 0; pass < 2; pass++) {
-        if ((pass == 0 && recompute == RECOMPUTE_LAYER) ||
-            (pass == 1 && recompute == RECOMPUTE_NONE)) {
-            continue;
-        }
-        /* Halving finds a size that fits in few plans, at most twice too small. */
-        for (int32_t rows = first; rows >= 1; rows = is_open ? rows / 2 : 0) {
-            if (fits(job, rows, pass == 1)) {
-                return true;
-            }
-        }
+    const struct pass_plan_wish wish = {
+        .batch_rows = job->batch_rows,
+        .row_tokens = settings->data.row_tokens,
+        .micro_rows = settings->train.micro_rows,
+        .may_keep = settings->train.recompute != RECOMPUTE_LAYER,
+        .may_recompute = settings->train.recompute != RECOMPUTE_NONE,
+        .state_bytes = job_params_state_bytes(job),
+        .limit = memory_limit(job)};
+    struct trial trial = {.job = job, .measure = measure};
+    struct pass_plan plan;
+    if (!pass_plan_choose(&wish, try_choice, &trial, &plan, err)) {
+        return false;
     }
-    /* The last try was the one that needs least. */
-    char needed[24];
-    char limit[24];
-    str_format_bytes(needed, (double)job->plan_bytes);
-    str_format_bytes(limit, (double)memory_limit(job));
-    return error_set(
-        err, ERROR_RESOURCE,
-        "the run needs %s with %d rows a pass, the limit is %s: lower "
-        "data.row_tokens or train.micro_rows, set train.recompute to layer, "
-        "or freeze tensors (train.freeze)",
-        needed, (int)job->micro_rows, limit);
+    job->micro_rows = plan.rows;
+    job->recomputes = plan.recomputes;
+    measure(job);
+    job->working_bytes = plan.working_bytes;
+    job->plan_bytes = plan.working_bytes + wish.state_bytes;
+    return true;
 }
 
 /* Cheap checks come first: data and settings fail before an engine starts threads. */
@@ -242,7 +236,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
                                            .profiles = options->profiles,
                                            .abandon = interrupt_flag()};
     job->engine = backend_create_cpu(&mesh, 0, 1, &engine, err);
-    return job->engine != NULL && choose_memory(job, err);
+    return job->engine != NULL && trainer_job_choose_pass(job, measure_rows, err);
 }
 
 /* Takes what open left, and a zeroed one. */

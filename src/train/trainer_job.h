@@ -44,6 +44,14 @@ MUST_USE bool trainer_job_open(struct job *job, const struct settings *settings,
                                struct error *err);
 void trainer_job_close(struct job *job);
 
+/* Sets n_steps, train_C, eval_C and what else follows from job->micro_rows. */
+typedef void (*trainer_job_measure_fn)(struct job *job);
+
+/* Part of opening a job: chooses micro_rows and recomputes for the memory limit and sets
+ * what follows from them. The engine is there, and batch_rows. */
+MUST_USE bool trainer_job_choose_pass(struct job *job, trainer_job_measure_fn measure,
+                                      struct error *err);
+
 /* The options of the training loader. */
 struct loader_options trainer_job_loading(const struct job *job);
 
