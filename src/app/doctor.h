@@ -13,7 +13,7 @@
 #include "backend/libraries.h"
 #include "base/str.h"
 
-enum { DOCTOR_MAX_KERNELS = 100, DOCTOR_MAX_NOTES = 16 };
+enum { DOCTOR_MAX_KERNELS = 160, DOCTOR_MAX_NOTES = 16 };
 
 /* One result of the self-test (backend/selftest.h). */
 struct doctor_kernel {

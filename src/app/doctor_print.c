@@ -91,27 +91,35 @@ static void print_libraries(const struct doctor *doctor, struct str *out)
     }
 }
 
-/* Kernels of one engine in one line, wrong ones by name further down. */
+/* Bounds above this are those of kernels in bf16. */
+static const double bf16_bound = 1e-4;
+
+/* Kernels of one engine in one line; those that are wrong are named further down. */
 static void print_kernels(const struct doctor *doctor, struct str *out)
 {
     for (int i = 0; i < doctor->n_kernels;) {
         const char *engine = doctor->kernels[i].engine;
-        int n = 0;
-        int n_wrong = 0;
-        double worst = 0.0;
         const int from = i;
+        int n_wrong = 0;
+        double worst[2] = {0.0, 0.0}; /* f32, bf16 */
         for (; i < doctor->n_kernels && strcmp(doctor->kernels[i].engine, engine) == 0;
-             i++, n++) {
-            n_wrong += !doctor->kernels[i].is_fine;
-            worst = doctor->kernels[i].error > worst ? doctor->kernels[i].error : worst;
+             i++) {
+            const struct doctor_kernel *kernel = &doctor->kernels[i];
+            double *its = &worst[kernel->bound > bf16_bound];
+            *its = kernel->error > *its ? kernel->error : *its;
+            n_wrong += !kernel->is_fine;
         }
         begin_line(out, from == 0 ? "kernels" : "");
-        str_printf(out, "%-18s %d tested, ", engine, n);
-        if (n_wrong == 0) {
-            str_printf(out, "all as defined (largest difference %.0e)\n", worst);
-        } else {
+        str_printf(out, "%-16s %d tested, ", engine, i - from);
+        if (n_wrong > 0) {
             str_printf(out, "%d WRONG\n", n_wrong);
+            continue;
         }
+        str_printf(out, "all as defined (f32 within %.0e", worst[0]);
+        if (worst[1] > 0.0) {
+            str_printf(out, ", bf16 %.0e", worst[1]);
+        }
+        str_add(out, ")\n");
     }
 }
 

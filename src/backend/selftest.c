@@ -19,7 +19,7 @@
 #include "graph/grad.h"
 #include "graph/rewrite.h"
 
-enum { MAX_OUTPUTS = 16 };
+enum { MAX_OUTPUTS = 16, MAX_CASES = 40 };
 
 /* What one run of a case gives: the outputs one behind the other. */
 struct outcome {
@@ -53,6 +53,8 @@ static enum dtype dtype_of(enum selftest_kind kind)
         return DTYPE_I32;
     case SELFTEST_TRUE:
         return DTYPE_BOOL;
+    case SELFTEST_WORD:
+        return DTYPE_U32;
     case SELFTEST_NONE:
         break;
     }
@@ -63,8 +65,8 @@ static enum dtype dtype_of(enum selftest_kind kind)
 static void add_gradients(struct graph *graph, const struct selftest_case *c,
                           struct value *const *inputs, int n_inputs)
 {
-    static const char *const names[SELFTEST_MAX_INPUTS] = {"d0", "d1", "d2", "d3",
-                                                           "d4", "d5", "d6", "d7"};
+    static const char *const names[SELFTEST_MAX_INPUTS] = {"d0", "d1", "d2", "d3", "d4",
+                                                           "d5", "d6", "d7", "d8"};
     struct value *output = graph->outputs[0].value;
     struct value *seed = build_input(graph, "seed", output->type);
     struct value *wrt[SELFTEST_MAX_INPUTS];
@@ -85,8 +87,8 @@ static void add_gradients(struct graph *graph, const struct selftest_case *c,
 /* is_plain: by the definitions in primitives. */
 static struct graph *build_case(const struct selftest_case *c, bool is_plain)
 {
-    static const char *const names[SELFTEST_MAX_INPUTS] = {"x0", "x1", "x2", "x3",
-                                                           "x4", "x5", "x6", "x7"};
+    static const char *const names[SELFTEST_MAX_INPUTS] = {"x0", "x1", "x2", "x3", "x4",
+                                                           "x5", "x6", "x7", "x8"};
     const struct mesh mesh = mesh_single();
     struct graph *graph = graph_create(&mesh);
     struct value *inputs[SELFTEST_MAX_INPUTS];
@@ -144,6 +146,9 @@ static void *make_data(const struct selftest_case *c, int index,
             break;
         case SELFTEST_TRUE:
             ((uint8_t *)data)[i] = 1;
+            break;
+        case SELFTEST_WORD:
+            ((uint32_t *)data)[i] = (uint32_t)input->low;
             break;
         case SELFTEST_NONE:
             UNREACHABLE();
@@ -293,7 +298,7 @@ static struct engine *make_engine(enum backend_isa isa, const char *gemm,
 
 /* Outcomes of the definitions, by case. */
 struct reference {
-    struct outcome outcomes[32];
+    struct outcome outcomes[MAX_CASES];
 };
 
 /* All cases on one engine, or the products only. */
@@ -361,7 +366,7 @@ bool selftest_run(double bound_scale, selftest_report_fn report, void *context,
                   struct error *err)
 {
     struct reference *reference = mem_alloc(sizeof(*reference));
-    ASSERT(selftest_cases_count <= (int)ARRAY_LENGTH(reference->outcomes));
+    ASSERT(selftest_cases_count <= MAX_CASES);
     struct engine *plain = make_engine(BACKEND_ISA_PLAIN, "plain", err);
     bool done = plain != NULL;
     for (int i = 0; i < selftest_cases_count && done; i++) {

@@ -1,7 +1,7 @@
 /*
  * selftest_cases - see the header. Sizes are odd on purpose: vector loops have to do their
- * ends as well. Bounds are those of tests/graph/test_ops_native.c: exp, tanh and sums in
- * another order than the definition's.
+ * ends as well. Bounds in f32: exp, tanh and sums in another order than the definition's.
+ * In bf16 the definition rounds after each of its steps, the kernel once at the end.
  */
 #include "backend/selftest_cases.h"
 
@@ -17,7 +17,7 @@ static void linear(struct graph *graph, struct value *const *x)
     give(graph, "y", build_linear(graph, x[0], x[1]));
 }
 
-/* Operands in bf16, sums in f32. */
+/* Weights in bf16, as they lie in a file; or both operands. Sums are f32. */
 static void linear_bf16(struct graph *graph, struct value *const *x)
 {
     give(graph, "y", build_matmul(graph, x[0], x[1], false, true, DTYPE_F32));
@@ -99,6 +99,16 @@ static void adamw(struct graph *graph, struct value *const *x)
     graph_add_output(graph, "v", node->outputs[2], x[3]);
 }
 
+/* The same with p, m and v in bf16, rounded by chance. */
+static void adamw_stochastic(struct graph *graph, struct value *const *x)
+{
+    const struct node *node = build_adamw_stochastic(graph, x[0], x[1], x[2], x[3],
+                                                     x[4], x[5], x[6], x[7], x[8]);
+    graph_add_output(graph, "p", node->outputs[0], x[0]);
+    graph_add_output(graph, "m", node->outputs[1], x[2]);
+    graph_add_output(graph, "v", node->outputs[2], x[3]);
+}
+
 // clang-format off
 #define FLOAT(low, high, rank, ...) {SELFTEST_FLOAT, low, high, rank, {__VA_ARGS__}}
 #define FIXED(low, high, rank, ...) {SELFTEST_FIXED, low, high, rank, {__VA_ARGS__}}
@@ -130,6 +140,27 @@ const struct selftest_case selftest_cases[] = {
      {FIXED(-2, 2, 1, 1027), FIXED(-2, 2, 1, 1027), FIXED(-1, 1, 1, 1027),
       FIXED(0.01, 1, 1, 1027), FIXED(0.05, 0.9, 1, 7), SCALAR(SELFTEST_FIXED, 0.2, 0.4),
       SCALAR(SELFTEST_TRUE, 1, 1)}},
+
+    {"matmul bf16 weight", linear_bf16, 1e-5, false,
+     {FIXED(-1, 1, 2, 67, 193), BF16(-1, 1, 2, 131, 193)}},
+    {"matmul one row", linear_bf16, 1e-5, false, {FIXED(-1, 1, 2, 1, 193), BF16(-1, 1, 2, 131, 193)}},
+    {"rms_norm bf16", rms_norm, 1e-2, false, {BF16(-2, 2, 2, 37, 643), BF16(-0.5, 0.5, 1, 643)}},
+    {"rope bf16", rope, 1e-2, false, {BF16(-2, 2, 4, 2, 9, 3, 38), I32(0, 4000, 2, 2, 9)}},
+    {"geglu bf16", geglu, 1e-2, false, {BF16(-5, 5, 2, 12, 137), BF16(-2, 2, 2, 12, 137)}},
+    {"embed bf16", embed, 1e-2, false, {BF16(-2, 2, 2, 50, 67), I32(0, 49, 1, 80)}},
+    {"attention bf16", attention, 2e-2, false,
+     {BF16(-1, 1, 4, 2, 131, 4, 33), BF16(-1, 1, 4, 2, 131, 1, 33),
+      BF16(-1, 1, 4, 2, 131, 1, 33), {SELFTEST_FIRST_KEY, 0, 0, 2, {2, 131}}}},
+    {"loss_head bf16", loss_head, 2e-2, false,
+     {BF16(-1, 1, 2, 41, 67), BF16(-1, 1, 2, 311, 67), {SELFTEST_ROWS, 0, 0, 1, {41}},
+      I32(0, 310, 1, 41), FIXED(0.3, 1, 1, 41)}},
+    {"adamw bf16", adamw, 1e-2, false,
+     {BF16(-2, 2, 1, 1027), FIXED(-2, 2, 1, 1027), BF16(-1, 1, 1, 1027), BF16(0.01, 1, 1, 1027),
+      FIXED(0.05, 0.9, 1, 7), SCALAR(SELFTEST_FIXED, 0.2, 0.4), SCALAR(SELFTEST_TRUE, 1, 1)}},
+    {"adamw by chance", adamw_stochastic, 1e-2, false,
+     {BF16(-2, 2, 1, 1027), FIXED(-2, 2, 1, 1027), BF16(-1, 1, 1, 1027), BF16(0.01, 1, 1, 1027),
+      FIXED(0.05, 0.9, 1, 7), SCALAR(SELFTEST_FIXED, 0.2, 0.4), SCALAR(SELFTEST_TRUE, 1, 1),
+      SCALAR(SELFTEST_WORD, 7, 7), SCALAR(SELFTEST_WORD, 3, 3)}},
 };
 // clang-format on
 const int selftest_cases_count = (int)ARRAY_LENGTH(selftest_cases);

@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 
-enum { SELFTEST_MAX_INPUTS = 8 };
+enum { SELFTEST_MAX_INPUTS = 9 };
 
 enum selftest_kind {
     SELFTEST_NONE,      /* end of the list */
@@ -17,6 +17,7 @@ enum selftest_kind {
     SELFTEST_ROWS,      /* i32, 0, 1, 2, ... */
     SELFTEST_FIRST_KEY, /* i32 [B, T]: two documents a row */
     SELFTEST_TRUE,      /* bool */
+    SELFTEST_WORD,      /* u32, low */
 };
 
 struct selftest_input {

@@ -63,8 +63,8 @@ static void a_report_of_a_sound_machine(void **state)
     assert_has(&text, "this process may use 2.0 GiB; 12.5 GB/s");
     assert_has(&text, "OpenBLAS  not in this build: slow");
     assert_has(&text, "jansson   2.14: JSON");
-    assert_has(&text, "plain, plain       2 tested, all as defined");
-    assert_has(&text, "avx2, plain        1 tested, all as defined");
+    assert_has(&text, "plain, plain     2 tested, all as defined");
+    assert_has(&text, "avx2, plain      1 tested, all as defined");
     assert_has(&text, "Everything is in order.");
     str_deinit(&text);
     doctor_deinit(doctor);
@@ -82,7 +82,7 @@ static void what_is_wrong_is_named(void **state)
     doctor->problems[doctor->n_problems++] = mem_strdup("kernel geglu is off");
     doctor->warnings[doctor->n_warnings++] = mem_strdup("little memory");
     doctor_print(doctor, &text);
-    assert_has(&text, "avx2, plain        1 tested, 1 WRONG");
+    assert_has(&text, "avx2, plain      1 tested, 1 WRONG");
     assert_has(&text, "warning: little memory");
     assert_has(&text, "WRONG: kernel geglu is off");
     assert_null(strstr(text.text, "in order"));
