@@ -33,6 +33,10 @@ void random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t ou
 void random_block(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t block,
                   uint32_t out[4]);
 
+/* Words first .. first + n - 1 of the stream: for whole arrays. */
+void random_fill(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t first,
+                 int64_t n, uint32_t *out);
+
 /* The index-th 32-bit number of the stream. */
 uint32_t random_bits(uint64_t seed, uint32_t purpose, uint64_t step, uint64_t index);
 

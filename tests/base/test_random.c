@@ -150,6 +150,25 @@ static void permutation_is_even(void **state)
     assert_int_equal(n_orders, 6);
 }
 
+/* Arrays hold what single words are, wherever they begin and end. */
+static void test_arrays_are_the_stream(void **state)
+{
+    (void)state;
+    const uint64_t firsts[] = {0, 1, 2, 3, 30, 4 * 7 + 1, ((uint64_t)1 << 34) - 5};
+    for (size_t f = 0; f < ARRAY_LENGTH(firsts); f++) {
+        for (int64_t n = 0; n < 140; n += 1 + n / 9) {
+            uint32_t words[141];
+            words[n] = 0xABCDu;
+            random_fill(77, RANDOM_DROPOUT | 11u << 8, 12345, firsts[f], n, words);
+            for (int64_t i = 0; i < n; i++) {
+                assert_int_equal(words[i], random_bits(77, RANDOM_DROPOUT | 11u << 8,
+                                                       12345, firsts[f] + (uint64_t)i));
+            }
+            assert_int_equal(words[n], 0xABCDu); /* nothing behind them */
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -160,6 +179,7 @@ int main(void)
         cmocka_unit_test(normal_has_its_moments),
         cmocka_unit_test(permutation_holds_each_once),
         cmocka_unit_test(permutation_is_even),
+        cmocka_unit_test(test_arrays_are_the_stream),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

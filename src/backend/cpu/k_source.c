@@ -93,6 +93,18 @@ static int64_t global_index(const struct kernel_call *call, const int64_t *start
     return global;
 }
 
+/* Whether this rank holds the whole array, so that local indices are global ones. */
+static bool is_whole(const struct kernel_call *call)
+{
+    const struct type *type = &call->node->outputs[0]->type;
+    for (int i = 0; i < type->shape.rank; i++) {
+        if (placement_n_blocks(&type->placement, call->mesh, i) > 1) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Neighbours mostly share a block of four words, so the last one is kept at hand.
  * Element i of the global array is word i mod 4 of block i / 4 of the stream (seed,
  * purpose, step): what a rank gets does not depend on how the array is split. */
@@ -107,6 +119,12 @@ static void run_random_bits(const struct kernel_call *call, int local_rank, int 
     const uint32_t step = *(const uint32_t *)rank->inputs[1];
     const uint32_t purpose = call->node->attributes.purpose;
     uint32_t *result = rank->outputs[0];
+    if (is_whole(call)) {
+        const int64_t begin = task * KERNEL_CHUNK;
+        const int64_t n = base_min(KERNEL_CHUNK, type_elements(type) - begin);
+        random_fill(seed, purpose, step, (uint64_t)begin, n, result + begin);
+        return;
+    }
     int64_t starts[SHAPE_MAX_RANK] = {0};
     for (int i = 0; i < type->shape.rank; i++) {
         starts[i] = global_start(call, local_rank, i);
