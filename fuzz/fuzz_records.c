@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "data/loader.h"
@@ -66,6 +67,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
     static const char *const ignored[] = {"category"};
     if (tokenizer == NULL) {
         tokenizer = byte_tokenizer();
+        log_set_level(LOG_ERROR); /* broken rows that are left out are named */
     }
     for (int format = RECORDS_PROMPT_COMPLETION; format <= RECORDS_TOKENS; format++) {
         struct error err = {.message = ""};
@@ -78,6 +80,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length)
             .n_ignore = 1,
             .ends_with_eos = true,
             .row_tokens = ROW_TOKENS,
+            /* Each way to treat long rows, and some broken rows allowed, as it comes. */
+            .overlong = format == RECORDS_TEXT ? RECORDS_SPLIT
+                        : length % 2 == 0      ? RECORDS_DROP
+                                               : RECORDS_TRUNCATE,
+            .max_bad_rows = (int64_t)(length % 3),
         };
         if (!records_read_text(&records, (const char *)bytes, length, "input", &options,
                                tokenizer, &err)) {
