@@ -464,13 +464,13 @@ static struct value *scale(struct graph *graph, struct value *x, double factor)
     return build_cast(graph, build_scale(graph, wide, factor), DTYPE_BF16);
 }
 
-/* The factor of an embedding: a model in bf16 has it in bf16, as its table. */
-static double embedding_scale(const struct layers *layers, enum param_role role,
-                              double factor)
+/* The factor of an embedding: a model that is bf16 throughout has it in bf16, too. Its
+ * norms tell: where only products are in bf16, vectors stay f32. */
+static double embedding_scale(const struct layers *layers, double factor)
 {
-    const int table = params_index(layers->params, role, -1);
+    const int norm = params_index(layers->params, PARAM_FINAL_NORM, -1);
     if (layers->options->compute != DTYPE_BF16 ||
-        stored_dtype(layers, table) != DTYPE_BF16) {
+        stored_dtype(layers, norm) != DTYPE_BF16) {
         return factor;
     }
     return (double)dtype_f32_from_bf16(dtype_bf16_from_f32((float)factor));
@@ -487,8 +487,7 @@ static struct value *build_ple(struct graph *graph, const struct layers *layers,
 {
     const struct model_config *config = layers->config;
     const enum dtype compute = layers->options->compute;
-    const double factor =
-        embedding_scale(layers, PARAM_PLE_TABLE, sqrt((double)config->P));
+    const double factor = embedding_scale(layers, sqrt((double)config->P));
     struct value *e = NULL;
     if (inputs->ple_rows != NULL) {
         /* [B, T, L*P] */
@@ -573,9 +572,9 @@ struct gemma_forward gemma_build_forward(struct graph *graph,
     forward.table = build_use_param(graph, parameter(graph, &layers, PARAM_EMBED),
                                     options->compute);
     /* Padding is looked up like all else, but its row gets no gradient by that. */
-    forward.embedded = build_embed(
-        graph, forward.table, inputs->ids,
-        embedding_scale(&layers, PARAM_EMBED, config->embed_scale), config->pad_id);
+    forward.embedded =
+        build_embed(graph, forward.table, inputs->ids,
+                    embedding_scale(&layers, config->embed_scale), config->pad_id);
     if (config->P > 0) {
         const char *outer = graph_push_scope(graph, "ple");
         forward.ple = build_ple(graph, &layers, inputs, forward.embedded);

@@ -28,7 +28,7 @@ enum engine_kind { ENGINE_CPU };
 enum init_kind { INIT_WEIGHTS, INIT_RANDOM };
 enum data_end { DATA_END_EOS, DATA_END_NONE };
 enum chat_format_choice { CHAT_FORMAT_AUTO, CHAT_FORMAT_GEMMA3, CHAT_FORMAT_GEMMA4 };
-enum rounding_kind { ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
+enum rounding_kind { ROUNDING_AUTO, ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 enum lora_base { LORA_BASE_FILE, LORA_BASE_F32, LORA_BASE_BF16 };
 enum optimizer_kind { OPTIMIZER_ADAMW };
 enum schedule_kind { SCHEDULE_CONSTANT, SCHEDULE_LINEAR, SCHEDULE_COSINE };

@@ -76,7 +76,8 @@ struct step_options trainer_job_step(const struct job *job)
         .n_groups = job->groups.n,
         .has_norms = settings->train.norms_every > 0,
         .evaluate_C = job->eval_C,
-        .is_stochastic = settings->train.rounding == ROUNDING_STOCHASTIC,
+        .is_stochastic = settings->precision == PRECISION_BF16 &&
+                         settings->train.rounding != ROUNDING_NEAREST,
         .seed = (uint64_t)settings->seed,
     };
 }

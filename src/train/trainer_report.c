@@ -57,6 +57,13 @@ void trainer_report_start(const struct trainer *trainer)
         log_note("%s of frozen weights are read in place, from the model's file",
                  mapped);
     }
+    if (job->settings->precision == PRECISION_BF16 &&
+        job->settings->train.rounding == ROUNDING_NEAREST) {
+        log_warning(
+            "in bf16, rounded to nearest, a weight loses each update below 1/512 "
+            "of its size: train.rounding stochastic keeps them on average, "
+            "precision bf16-compute exactly");
+    }
     log_note("%s%lld steps of %d rows of %lld tokens, %d rows a pass%s",
              job->has_estimated_steps ? "about " : "", (long long)job->n_steps,
              (int)job->batch_rows, (long long)job->settings->data.row_tokens,

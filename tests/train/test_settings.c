@@ -488,6 +488,7 @@ static void rounding_by_chance_needs_bf16(void **state)
         {"precision: bf16\ntrain: {steps: 1, rounding: stochastic}", true},
         {"precision: bf16\ntrain: {steps: 1, rounding: nearest}", true},
         {"precision: bf16-compute\ntrain: {steps: 1}", true},
+        {"precision: bf16-compute\ntrain: {steps: 1, rounding: auto}", true},
         {"precision: bf16-compute\ntrain: {steps: 1, rounding: stochastic}", false},
         {"train: {steps: 1, rounding: stochastic}", false},
     };
