@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-enum { N_BUCKETS = 4096 };
+enum { N_BUCKETS = 4096, LANES = 16 };
 
 /* Distances from the largest logit, after the temperature, that a bucket spans; what is
  * further away shares the last one. */
@@ -28,9 +28,16 @@ struct candidate {
 
 struct sampler {
     int64_t V;
-    struct candidate *candidates; /* [V] */
+    struct candidate *candidates; /* [V]; as many as are sorted */
     double mass[N_BUCKETS];       /* sum of weights, by bucket */
     int64_t count[N_BUCKETS];     /* tokens */
+};
+
+/* The logits of one token, and what they are divided and shifted by. */
+struct logits {
+    const float *z; /* [V] */
+    int64_t V;
+    double temperature, largest;
 };
 
 /* NaN fails every comparison, so each line says what is right. */
@@ -69,22 +76,47 @@ void sampler_destroy(struct sampler *sampler)
     }
 }
 
-/* The likeliest token, the first of equals; -1 where the logits are no distribution. */
+/* The likeliest token, the first of equals; -1 where the logits are no distribution. LANES
+ * chains, as one alone waits for itself; what is left over goes to the first. */
 static int32_t find_likeliest(const float *logits, int64_t V)
 {
-    int32_t best = 0;
-    for (int64_t i = 0; i < V; i++) {
-        if (isnan(logits[i])) {
-            return -1;
-        }
-        if (logits[i] > logits[best]) {
-            best = (int32_t)i;
+    float largest[LANES];
+    int n_nan[LANES] = {0};
+    for (int lane = 0; lane < LANES; lane++) {
+        largest[lane] = -INFINITY;
+    }
+    int64_t i = 0;
+    for (; i + LANES <= V; i += LANES) {
+        for (int lane = 0; lane < LANES; lane++) {
+            const float z = logits[i + lane];
+            largest[lane] = z > largest[lane] ? z : largest[lane];
+            n_nan[lane] += z != z;
         }
     }
-    return isinf(logits[best]) ? -1 : best;
+    for (; i < V; i++) {
+        largest[0] = logits[i] > largest[0] ? logits[i] : largest[0];
+        n_nan[0] += isnan(logits[i]);
+    }
+    for (int lane = 1; lane < LANES; lane++) {
+        largest[0] = largest[lane] > largest[0] ? largest[lane] : largest[0];
+        n_nan[0] += n_nan[lane];
+    }
+    if (n_nan[0] > 0 || isinf(largest[0])) {
+        return -1;
+    }
+    int32_t first = 0;
+    while (logits[first] != largest[0]) {
+        first++;
+    }
+    return first;
 }
 
-/* Of weight, exp(-distance). */
+/* How far token i is from the likeliest; its weight is exp(-distance). */
+static double distance_of(const struct logits *logits, int64_t i)
+{
+    return (logits->largest - (double)logits->z[i]) / logits->temperature;
+}
+
 static int bucket_of(double distance)
 {
     const double bucket = distance / bucket_width;
@@ -102,38 +134,41 @@ static int compare_candidates(const void *a, const void *b)
     return x->id < y->id ? -1 : x->id > y->id;
 }
 
-/* Counts tokens and weights by bucket; returns the sum of all weights. */
-static double fill_buckets(struct sampler *sampler, double temperature,
-                           const float *logits, double largest)
+/* Counts tokens by bucket, and weights too where top_p is asked of all tokens; then the
+ * sum of all weights comes back. */
+static double fill_buckets(struct sampler *sampler, const struct logits *logits,
+                           bool needs_mass)
 {
     for (int i = 0; i < N_BUCKETS; i++) {
         sampler->mass[i] = 0.0;
         sampler->count[i] = 0;
     }
     double total = 0.0;
-    for (int64_t i = 0; i < sampler->V; i++) {
-        const double distance = (largest - (double)logits[i]) / temperature;
-        const double weight = exp(-distance);
+    for (int64_t i = 0; i < logits->V; i++) {
+        const double distance = distance_of(logits, i);
         const int bucket = bucket_of(distance);
-        sampler->mass[bucket] += weight;
         sampler->count[bucket]++;
-        total += weight;
-        sampler->candidates[i] = (struct candidate){weight, (int32_t)i};
+        if (needs_mass) {
+            const double weight = exp(-distance);
+            sampler->mass[bucket] += weight;
+            total += weight;
+        }
     }
     return total;
 }
 
-/* The candidates of the buckets up to `last`, moved to the front and sorted; returns how
- * many. Those of weight 0 can never be drawn. */
-static int64_t sort_buckets(struct sampler *sampler, double temperature,
-                            const float *logits, double largest, int last)
+/* The tokens of the buckets up to `last`, sorted; returns how many. Those of weight 0 can
+ * never be drawn. */
+static int64_t sort_buckets(struct sampler *sampler, const struct logits *logits,
+                            int last)
 {
     int64_t n = 0;
-    for (int64_t i = 0; i < sampler->V; i++) {
-        const struct candidate candidate = sampler->candidates[i];
-        const double distance = (largest - (double)logits[i]) / temperature;
-        if (candidate.weight > 0.0 && bucket_of(distance) <= last) {
-            sampler->candidates[n++] = candidate;
+    for (int64_t i = 0; i < logits->V; i++) {
+        const double distance = distance_of(logits, i);
+        if (bucket_of(distance) <= last) {
+            const double weight = exp(-distance);
+            sampler->candidates[n] = (struct candidate){weight, (int32_t)i};
+            n += weight > 0.0;
         }
     }
     qsort(sampler->candidates, (size_t)n, sizeof(struct candidate), compare_candidates);
@@ -160,23 +195,19 @@ static int last_bucket(const struct sampler *sampler,
 
 /* The candidates that may be drawn, likeliest first, and the sum of their weights. */
 static int64_t cut(struct sampler *sampler, const struct sampler_options *options,
-                   const float *logits, double largest, double *total)
+                   const struct logits *logits, double *total)
 {
-    *total = fill_buckets(sampler, options->temperature, logits, largest);
-    const bool has_top_p = options->top_p > 0.0 && options->top_p < 1.0;
-    if (options->top_k == 0 && !has_top_p) {
-        return sampler->V; /* all of them, in the order of their ids */
-    }
-    int64_t n = sort_buckets(sampler, options->temperature, logits, largest,
-                             last_bucket(sampler, options, *total));
-    if (options->top_k > 0) {
+    const bool has_top_k = options->top_k > 0;
+    *total = fill_buckets(sampler, logits, !has_top_k);
+    int64_t n = sort_buckets(sampler, logits, last_bucket(sampler, options, *total));
+    if (has_top_k) {
         n = base_min(n, options->top_k);
         *total = 0.0;
         for (int64_t i = 0; i < n; i++) {
             *total += sampler->candidates[i].weight;
         }
     }
-    if (has_top_p) {
+    if (options->top_p > 0.0 && options->top_p < 1.0) {
         const double wanted = options->top_p * *total;
         double sum = 0.0;
         int64_t kept = 0;
@@ -189,6 +220,38 @@ static int64_t cut(struct sampler *sampler, const struct sampler_options *option
     return n;
 }
 
+/* The first candidate at which the running sum exceeds u times the whole; `token` stays
+ * where rounding leaves none. */
+static void draw_candidate(const struct sampler *sampler, int64_t n, double wanted,
+                           int32_t *token)
+{
+    double sum = 0.0;
+    for (int64_t i = 0; i < n; i++) {
+        sum += sampler->candidates[i].weight;
+        if (sum > wanted) {
+            *token = sampler->candidates[i].id;
+            return;
+        }
+    }
+}
+
+/* The same over all tokens, in the order of their ids: nothing needs to be sorted. */
+static void draw_any(const struct logits *logits, double u, int32_t *token)
+{
+    double total = 0.0;
+    for (int64_t i = 0; i < logits->V; i++) {
+        total += exp(-distance_of(logits, i));
+    }
+    double sum = 0.0;
+    for (int64_t i = 0; i < logits->V; i++) {
+        sum += exp(-distance_of(logits, i));
+        if (sum > u * total) {
+            *token = (int32_t)i;
+            return;
+        }
+    }
+}
+
 /* u in [0, 1) with 53 bits: two words of the block that belongs to this token alone. */
 static double draw_uniform(uint64_t seed, int64_t row, int64_t number)
 {
@@ -198,7 +261,6 @@ static double draw_uniform(uint64_t seed, int64_t row, int64_t number)
     return (double)bits * 0x1p-53;
 }
 
-/* The first candidate at which the running sum exceeds u times the whole. */
 bool sampler_pick(struct sampler *sampler, const struct sampler_options *options,
                   const float *logits, int64_t row, int64_t number, int32_t *token,
                   struct error *err)
@@ -213,16 +275,17 @@ bool sampler_pick(struct sampler *sampler, const struct sampler_options *options
     if (options->temperature == 0.0 || options->top_k == 1) {
         return true;
     }
-    double total = 0.0;
-    const int64_t n = cut(sampler, options, logits, (double)logits[likeliest], &total);
-    const double wanted = draw_uniform(options->seed, row, number) * total;
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += sampler->candidates[i].weight;
-        if (sum > wanted) {
-            *token = sampler->candidates[i].id;
-            break;
-        }
+    const struct logits all = {.z = logits,
+                               .V = sampler->V,
+                               .temperature = options->temperature,
+                               .largest = (double)logits[likeliest]};
+    const double u = draw_uniform(options->seed, row, number);
+    if (options->top_k == 0 && (options->top_p == 0.0 || options->top_p == 1.0)) {
+        draw_any(&all, u, token);
+        return true;
     }
+    double total = 0.0;
+    const int64_t n = cut(sampler, options, &all, &total);
+    draw_candidate(sampler, n, u * total, token);
     return true;
 }

@@ -15,7 +15,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-enum { V = 50, DRAWS = 8000 };
+enum { V = 50, DRAWS = 5000 };
 
 #define CHECK(call)                      \
     do {                                 \
