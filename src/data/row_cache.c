@@ -350,7 +350,7 @@ row_cache_create(const char *folder, const struct row_cache_key *key, struct err
         writer->key = *key;
         writer->path = row_cache_path(folder, key);
     }
-    if (!file_make_folders(folder, err) || !open_file(writer, err)) {
+    if ((key != NULL && !file_make_folders(folder, err)) || !open_file(writer, err)) {
         row_cache_abort(writer);
         return NULL;
     }

@@ -60,8 +60,8 @@ const char *row_cache_faults(const struct row_cache *cache); /* as of ingest_res
 /* Tells the system that pages which were read can go; they come back by themselves. */
 void row_cache_drop(const struct row_cache *cache);
 
-/* A new file in this folder, which is made. With key NULL it gets no name: it is gone
- * when it is closed. */
+/* A new file in this folder, which is made. With key NULL the folder has to be there and
+ * the file gets no name: it is gone when it is closed. */
 MUST_USE struct row_cache_writer *row_cache_create(const char *folder,
                                                    const struct row_cache_key *key,
                                                    struct error *err);

@@ -400,6 +400,60 @@ static void nothing_to_train_on(void **state)
     assert_non_null(strstr(err.message, "3 rows read, 3 dropped"));
 }
 
+/* Two files, the first twice an epoch, of the second a half: another one each epoch. The
+ * batches know the files, and seeking goes to the same examples. */
+static void files_with_weights(void **state)
+{
+    (void)state;
+    enum { N_A = 9, N_B = 14, N_EPOCHS = 4 };
+    struct error err = {.message = ""};
+    struct records records;
+    make_records(&records, N_A);
+    struct str text = {0};
+    for (int i = 0; i < N_B; i++) {
+        str_printf(&text, "{\"input_ids\": [2, %d, 5, 5]}\n", 100 + i);
+    }
+    const struct records_options reading = {.format = RECORDS_TOKENS, .row_tokens = T};
+    assert_true(records_read_text(&records, str_text(&text), text.length, "b", &reading,
+                                  NULL, &err));
+    records.sources[0].weight = 2.0;
+    records.sources[1].weight = 0.5;
+    struct loader_options options = usual_options(&records);
+    options.n_epochs = N_EPOCHS;
+    struct loader *loader = create(&records, &options);
+    int seen[N_EPOCHS][2][N_B] = {{{0}}};
+    struct order all = {0};
+    for (const struct batch *batch; (batch = loader_next(loader)) != NULL;) {
+        add_order(&all, batch);
+        for (int32_t i = 0; i < batch->n_examples; i++) {
+            seen[batch->epoch][batch->sources[i]][batch->source_rows[i]]++;
+        }
+    }
+    for (int epoch = 0; epoch < N_EPOCHS; epoch++) {
+        for (int i = 0; i < N_A; i++) {
+            assert_int_equal(seen[epoch][0][i], 2);
+        }
+        for (int i = 0; i < N_B && epoch % 2 == 1; i++) {
+            assert_int_equal(seen[epoch][1][i] + seen[epoch - 1][1][i], 1);
+        }
+    }
+    assert_int_equal(all.n, N_EPOCHS * (2 * N_A + N_B / 2));
+    /* From the start of the last epoch on. */
+    const struct loader_summary three = loader_measure(&records, &options, 3, 0);
+    assert_true(loader_seek(loader, three.n_rows, &err));
+    struct order last = {0};
+    for (const struct batch *batch; (batch = loader_next(loader)) != NULL;) {
+        add_order(&last, batch);
+    }
+    assert_int_equal(last.n, all.n / N_EPOCHS);
+    assert_memory_equal(last.rows, all.rows + 3 * last.n, last.n * sizeof(*last.rows));
+    mem_free(all.rows);
+    mem_free(last.rows);
+    loader_destroy(loader);
+    str_deinit(&text);
+    records_deinit(&records);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +465,7 @@ int main(void)
         cmocka_unit_test(seeking),
         cmocka_unit_test(padding_changes_nothing),
         cmocka_unit_test(no_allocation),
+        cmocka_unit_test(files_with_weights),
         cmocka_unit_test(nothing_to_train_on),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
