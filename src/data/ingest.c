@@ -8,6 +8,7 @@
 #include <jansson.h>
 
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/pool.h"
@@ -261,7 +262,8 @@ static bool run_round(struct ingest *ingest, struct line_window *lines, bool *is
                       struct error *err)
 {
     const struct ingest_options *options = ingest->options;
-    if (!next_pieces(ingest, lines, err)) {
+    /* A large file takes minutes: a signal does not wait for them. */
+    if (!interrupt_check(err) || !next_pieces(ingest, lines, err)) {
         return false;
     }
     *is_end = ingest->n_pieces == 0 || ingest->has_all;

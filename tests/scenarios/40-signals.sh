@@ -103,6 +103,17 @@ got=$?
 check "as early as can be: 130 ($got)" [ "$got" = 130 ]
 check "and no model" [ ! -e early/model ]
 
+# While a large file is tokenised.
+yes '{"text": "Tom has 5 apples and gives 2 of them to Ann; how many are left, and why?"}' |
+    head -n 400000 >text.jsonl
+start tokens --set model="$demo/model" --set data.train=text.jsonl --set data.format=text
+seen '^Starting fine-tuning' tokens.log
+sleep 0.3
+kill -TERM "$job"
+ended tokens 1 'stopped by SIGTERM before the first update: no model was written'
+check "no run folder is left" [ ! -e tokens ]
+check "nor a part of the cache" [ -z "$(find .cache -type f 2>/dev/null)" ]
+
 # train.save_model: false is said, and keeps.
 start unsaved --set train.save_model=false
 seen '"step": 5,' unsaved/metrics.jsonl
