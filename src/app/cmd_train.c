@@ -50,7 +50,8 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
         {"--dry-run", NULL, ARGUMENT_SWITCH, &given.options.is_dry,
          "check settings, data and model, print the plan, train nothing"},
         {"--profile", NULL, ARGUMENT_SWITCH, &given.options.profiles,
-         "print the time of each kernel at the end"},
+         "print the time of each kernel at the end, and write RUN/trace.json (a Chrome "
+         "trace)"},
         {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
         {0}};
     struct arguments arguments;

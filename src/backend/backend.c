@@ -168,7 +168,24 @@ void backend_profile_reset(struct engine *engine)
     engine->dispatch->profile_reset(engine);
 }
 
+int backend_profile_ops(const struct engine *engine, struct backend_profile_row *rows,
+                        int capacity)
+{
+    return engine->dispatch->profile_ops(engine, rows, capacity);
+}
+
+bool backend_trace_write(const struct engine *engine, const char *path,
+                         struct error *err)
+{
+    return engine->dispatch->trace_write(engine, path, err);
+}
+
 double backend_measure_gemm_gflops(struct engine *engine)
 {
     return engine->dispatch->measure_gemm_gflops(engine);
+}
+
+double backend_measure_best_gemm(struct engine *engine, const char **provider)
+{
+    return engine->dispatch->measure_best_gemm(engine, provider);
 }

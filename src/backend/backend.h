@@ -39,6 +39,7 @@ struct backend_options {
     const char *gemm;     /* "openblas", "onednn", "plain", NULL: by the fixed table */
     size_t loss_head_bytes; /* scratch of the loss head; 0: 256 MiB */
     bool profiles;          /* keep times per op and per node */
+    bool traces;            /* keep when each node ran, for backend_trace_write */
     /* Nonzero from any thread: programs that may be abandoned end between two nodes. NULL:
      * none ends early. Borrowed. */
     const _Atomic int *abandon;
@@ -114,10 +115,36 @@ MUST_USE bool backend_execute(struct program *program, struct buffer *const *arg
 
 /* Time per op and node name since the start, as a table; nothing unless profiles. */
 void backend_profile_print(const struct engine *engine, struct str *out);
-void backend_profile_reset(struct engine *engine);
+void backend_profile_reset(struct engine *engine); /* the trace, too */
+
+/* All nodes of one op. */
+struct backend_profile_row {
+    const char *op;
+    double ms;
+    int64_t n_runs;
+    double gflop; /* of products; else 0 */
+};
+
+/* The same by op, most time first, as many rows as there is room for; returns how many.
+ * None unless profiles. */
+int backend_profile_ops(const struct engine *engine, struct backend_profile_row *rows,
+                        int capacity);
+
+/*
+ * Writes when each node ran as a Chrome trace (JSON): one slice a node and run, named by
+ * node and op, and one for each thread that took part. Bounded: what comes after the first
+ * hundred thousand is counted only, and programs that were destroyed have gone. The engine
+ * was made with `traces`.
+ */
+MUST_USE bool backend_trace_write(const struct engine *engine, const char *path,
+                                  struct error *err);
 
 /* Best f32 GFLOP/s of a 2048^3 product with the engine's provider and threads, measured
  * now (a second). */
 double backend_measure_gemm_gflops(struct engine *engine);
+
+/* The same of the fastest provider that this build has, whose name goes to *provider:
+ * what the machine can do. */
+double backend_measure_best_gemm(struct engine *engine, const char **provider);
 
 #endif

@@ -33,7 +33,12 @@ struct dispatch {
                     struct buffer *const *outputs, struct error *err);
     void (*profile_print)(const struct engine *engine, struct str *out);
     void (*profile_reset)(struct engine *engine);
+    int (*profile_ops)(const struct engine *engine, struct backend_profile_row *rows,
+                       int capacity);
+    bool (*trace_write)(const struct engine *engine, const char *path,
+                        struct error *err);
     double (*measure_gemm_gflops)(struct engine *engine);
+    double (*measure_best_gemm)(struct engine *engine, const char **provider);
 };
 
 /* What backend.c itself reads of an engine. */

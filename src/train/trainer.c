@@ -8,6 +8,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/interrupt.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -156,6 +157,26 @@ static bool is_stopped(const struct error *err)
            (err->kind == ERROR_INTERRUPTED || err->kind == ERROR_CANCELLED);
 }
 
+/* The table to standard output: it is what was asked for, not a log line. The trace into
+ * the run folder. Nothing unless profiles. */
+static bool tell_profile(struct trainer *trainer, struct error *err)
+{
+    if (!trainer->job.options->profiles) {
+        return true;
+    }
+    str_clear(&trainer->line);
+    backend_profile_print(trainer->job.engine, &trainer->line);
+    fputs(str_text(&trainer->line), stdout);
+    fflush(stdout);
+    char *path = file_join(trainer->folder.path, "trace.json");
+    const bool done = backend_trace_write(trainer->job.engine, path, err);
+    if (done) {
+        log_note("Trace of the first steps: %s (for ui.perfetto.dev)", path);
+    }
+    mem_free(path);
+    return done;
+}
+
 /* What a run that was stopped has learned is kept: the model of the last completed
  * update. Says where, as the error that ends the program. */
 static bool keep_stopped(struct trainer *trainer, struct error *err)
@@ -181,6 +202,9 @@ static bool keep_stopped(struct trainer *trainer, struct error *err)
         return error_wrap(err, "stopped by %s after step %lld", signal_name, step);
     }
     trainer_report_end(trainer);
+    if (!tell_profile(trainer, err)) {
+        return false;
+    }
     return error_set(err, reason.kind,
                      "stopped by %s after step %lld of %lld; the model of that step is "
                      "%s/%s",
@@ -196,19 +220,14 @@ static bool finish(struct trainer *trainer, struct error *err)
     }
     trainer_report_end(trainer);
     trainer->is_complete = true;
+    if (!tell_profile(trainer, err)) {
+        return false;
+    }
     struct error reason;
     return interrupt_check(&reason) ||
            error_set(err, reason.kind,
                      "%s came after the last step: the run is complete",
                      interrupt_name());
-}
-
-/* To standard output: it is what was asked for, not a log line. */
-static void print_profile(struct trainer *trainer)
-{
-    str_clear(&trainer->line);
-    backend_profile_print(trainer->job.engine, &trainer->line);
-    fputs(str_text(&trainer->line), stdout);
 }
 
 /* The folder is made after everything else has been checked; all that is opened is
@@ -248,9 +267,6 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     trainer_report_start(&trainer);
     if (!start(&trainer, err) || !train(&trainer, err) || !finish(&trainer, err)) {
         goto end;
-    }
-    if (options->profiles) {
-        print_profile(&trainer);
     }
     done = true;
 

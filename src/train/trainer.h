@@ -22,7 +22,7 @@ typedef bool (*trainer_visit_fn)(void *context, const struct metrics *metrics,
 struct trainer_options {
     bool overwrites;        /* an existing run folder is replaced */
     bool is_dry;            /* check and report, train nothing, write nothing */
-    bool profiles;          /* print time per kernel at the end */
+    bool profiles;          /* at the end print time per kernel, and write trace.json */
     bool is_quiet;          /* no progress on stderr */
     trainer_visit_fn visit; /* or NULL */
     void *context;          /* of visit */

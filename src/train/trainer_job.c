@@ -235,6 +235,7 @@ bool trainer_job_open(struct job *job, const struct settings *settings,
     const struct backend_options engine = {.n_threads = (int)settings->threads,
                                            .isa = BACKEND_ISA_BEST,
                                            .profiles = options->profiles,
+                                           .traces = options->profiles,
                                            .abandon = interrupt_flag()};
     job->engine = backend_create_cpu(&mesh, 0, 1, &engine, err);
     return job->engine != NULL && trainer_job_choose_pass(job, measure_rows, err);

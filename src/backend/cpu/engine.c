@@ -17,6 +17,7 @@
 #include "backend/cpu/native.h"
 #include "backend/cpu/profile.h"
 #include "backend/cpu/program.h"
+#include "backend/cpu/trace.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -135,6 +136,7 @@ static void engine_destroy(struct engine *base)
     }
     free_blocks(engine->arenas, base->n_local_ranks);
     pool_destroy(engine->pool);
+    trace_destroy(engine->trace);
     mem_free(engine);
 }
 
@@ -255,16 +257,15 @@ static void multiply_tile(void *context, int64_t task, int thread)
 
 /* A product [n, n] x [n, n] takes 2 n^3 operations. The operands are numbers of
  * ordinary size: zeros or subnormal ones may run at another speed. */
-static double measure_gemm_gflops(struct engine *base)
+static double measure_gemm(const struct cpu_engine *engine, const struct gemm *gemm)
 {
-    const struct cpu_engine *engine = (const struct cpu_engine *)base;
     const size_t area = (size_t)MEASURE_SIDE * MEASURE_SIDE;
     float *memory = mem_alloc(3 * area * sizeof(float));
     for (size_t i = 0; i < 2 * area; i++) {
         memory[i] = (float)(i % 1013) * 1e-3f;
     }
     struct square_product product = {
-        .gemm = engine->gemm,
+        .gemm = gemm,
         .side = MEASURE_SIDE,
         .tile = MEASURE_TILE,
         .a = memory,
@@ -286,6 +287,47 @@ static double measure_gemm_gflops(struct engine *base)
     return best;
 }
 
+static double measure_gemm_gflops(struct engine *base)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    return measure_gemm(engine, engine->gemm);
+}
+
+/* The plain one is far behind libraries, and slow to measure: it counts where it is the
+ * only one. */
+static double measure_best_gemm(struct engine *base, const char **provider)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    double best = 0.0;
+    for (int i = 0; gemm_name(i) != NULL && (i == 0 || gemm_name(i + 1) != NULL); i++) {
+        struct error err;
+        const struct gemm *gemm = gemm_find(gemm_name(i), &err);
+        ASSERT(gemm != NULL);
+        const double gflops = measure_gemm(engine, gemm);
+        if (gflops > best) {
+            best = gflops;
+            *provider = gemm->name;
+        }
+    }
+    return best;
+}
+
+static bool write_trace(const struct engine *base, const char *path, struct error *err)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    ASSERT(engine->trace != NULL);
+    return trace_write(engine->trace, engine->description, path, err);
+}
+
+static void reset_profile(struct engine *base)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    profile_reset(base);
+    if (engine->trace != NULL) {
+        trace_reset(engine->trace);
+    }
+}
+
 static const struct dispatch cpu_dispatch = {
     .expands_repeats = true,
     .destroy = engine_destroy,
@@ -302,8 +344,11 @@ static const struct dispatch cpu_dispatch = {
     .buffer_host = buffer_host,
     .execute = executor_run,
     .profile_print = profile_print,
-    .profile_reset = profile_reset,
+    .profile_reset = reset_profile,
+    .profile_ops = profile_ops,
+    .trace_write = write_trace,
     .measure_gemm_gflops = measure_gemm_gflops,
+    .measure_best_gemm = measure_best_gemm,
 };
 
 /* The provider is found before the pool is made, since a wrong name should cost
@@ -330,6 +375,7 @@ struct engine *engine_create(const struct mesh *mesh, int first_rank, int n_loca
         goto fail;
     }
     const int n_threads = pool_n_threads(engine->pool);
+    engine->trace = options->traces ? trace_create(n_threads) : NULL;
     /* Never empty, so that operands of programs without working memory have
      * addresses. */
     engine->arenas = mem_alloc_array((size_t)n_local_ranks, sizeof(*engine->arenas));

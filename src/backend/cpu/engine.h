@@ -14,6 +14,7 @@ struct gemm;
 struct native;
 struct pool;
 struct cpu_program;
+struct trace;
 
 struct cpu_engine {
     struct engine base;
@@ -22,6 +23,7 @@ struct cpu_engine {
     const struct native *native;
     size_t loss_head_bytes;     /* that a chunk of logits may take */
     bool profiles;              /* times are kept per step */
+    struct trace *trace;        /* of steps and threads; NULL: none is kept */
     const _Atomic int *abandon; /* nonzero: abandon what may be; or NULL */
     char description[160];      /* what backend_describe gives */
 

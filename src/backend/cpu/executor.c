@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "backend/cpu/program.h"
+#include "backend/cpu/trace.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -43,8 +44,13 @@ static void run_task(void *context, int64_t task, int thread)
     if (thread > 0) {
         mem_guard_begin(); /* thread 0 is the caller, which is under guard already */
     }
+    struct trace *trace = run->engine->trace;
+    const int64_t start = trace != NULL ? clock_now_ns() : 0;
     step->kernel->run(&run->call, (int)(task / n_tasks), run->phase, task % n_tasks,
                       run->engine->thread_scratch[thread]);
+    if (trace != NULL) {
+        trace_note_task(trace, thread, start);
+    }
     if (thread > 0) {
         mem_guard_end();
     }
@@ -199,6 +205,20 @@ static bool is_abandoned(const struct cpu_program *program,
            atomic_load_explicit(engine->abandon, memory_order_relaxed) != 0;
 }
 
+/* What a step has taken, where anybody wants to know. */
+static void note_time(const struct cpu_program *program, struct program_step *step,
+                      int64_t start_ns)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)program->base.engine;
+    if (engine->profiles) {
+        step->time_ns += clock_now_ns() - start_ns;
+        step->n_runs++;
+    }
+    if (engine->trace != NULL) {
+        trace_note_step(engine->trace, program, step->node, start_ns);
+    }
+}
+
 /* Kernels do not fail: a run is refused before its first step, or abandoned between two, or
  * it is complete. */
 bool executor_run(struct program *base, struct buffer *const *arguments,
@@ -227,15 +247,15 @@ bool executor_run(struct program *base, struct buffer *const *arguments,
                  .loss_head_bytes = engine->loss_head_bytes},
     };
     bool done = true;
+    const int64_t run_start = clock_now_ns();
     for (int i = 0; i < program->n_steps && done; i++) {
-        struct program_step *step = &program->steps[i];
-        const int64_t start = engine->profiles ? clock_now_ns() : 0;
-        run_step(&run, step, engine->base.n_local_ranks);
-        if (engine->profiles) {
-            step->time_ns += clock_now_ns() - start;
-            step->n_runs++;
-        }
+        const int64_t start = clock_now_ns();
+        run_step(&run, &program->steps[i], engine->base.n_local_ranks);
+        note_time(program, &program->steps[i], start);
         done = !is_abandoned(program, engine);
+    }
+    if (engine->trace != NULL) {
+        trace_note_run(engine->trace, program, run_start);
     }
     if (done) {
         deliver(program, &run, arguments, outputs);

@@ -72,3 +72,13 @@ const struct gemm *gemm_find(const char *name, struct error *err)
 #endif
     return found;
 }
+
+const char *gemm_name(int index)
+{
+    static const struct gemm *const providers[] = {
+#ifndef LATHE_PLAIN_GEMM
+        &openblas, &onednn,
+#endif
+        &plain};
+    return index < (int)ARRAY_LENGTH(providers) ? providers[index]->name : NULL;
+}

@@ -29,4 +29,7 @@ struct gemm {
  * Prepares the library (one thread per call). NULL with the names that exist. */
 MUST_USE const struct gemm *gemm_find(const char *name, struct error *err);
 
+/* Names of the providers of this build, the plain one last; NULL behind it. */
+const char *gemm_name(int index);
+
 #endif

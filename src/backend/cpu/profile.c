@@ -158,3 +158,44 @@ void profile_reset(struct engine *base)
         }
     }
 }
+
+/* Most time first; equal ones by name, so that the order is settled. */
+static int compare_ops(const void *a, const void *b)
+{
+    const struct backend_profile_row *left = a;
+    const struct backend_profile_row *right = b;
+    if (left->ms != right->ms) {
+        return left->ms > right->ms ? -1 : 1;
+    }
+    return strcmp(left->op, right->op);
+}
+
+int profile_ops(const struct engine *base, struct backend_profile_row *rows,
+                int capacity)
+{
+    const struct cpu_engine *engine = (const struct cpu_engine *)base;
+    struct backend_profile_row all[OP_COUNT] = {0};
+    for (const struct cpu_program *program = engine->programs; program != NULL;
+         program = program->next) {
+        for (int i = 0; i < program->n_steps; i++) {
+            const struct program_step *step = &program->steps[i];
+            struct backend_profile_row *row = &all[step->node->op];
+            row->ms += (double)step->time_ns / 1e6;
+            row->n_runs += step->n_runs;
+            row->gflop +=
+                step->flops * base->n_local_ranks * (double)step->n_runs / 1e9;
+        }
+    }
+    /* Those that have run move to the front. */
+    int n = 0;
+    for (int op = 0; op < OP_COUNT; op++) {
+        if (all[op].n_runs > 0) {
+            all[n] = all[op];
+            all[n++].op = op_name((enum op)op);
+        }
+    }
+    qsort(all, (size_t)n, sizeof(*all), compare_ops);
+    n = n < capacity ? n : capacity;
+    memcpy(rows, all, (size_t)n * sizeof(*rows));
+    return n;
+}

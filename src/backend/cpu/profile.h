@@ -10,6 +10,8 @@
 #include "backend/dispatch.h"
 
 void profile_print(const struct engine *engine, struct str *out);
+int profile_ops(const struct engine *engine, struct backend_profile_row *rows,
+                int capacity);
 void profile_reset(struct engine *engine);
 
 #endif

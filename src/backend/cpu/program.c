@@ -11,6 +11,7 @@
 
 #include <string.h>
 
+#include "backend/cpu/trace.h"
 #include "base/arena.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -446,6 +447,9 @@ void program_destroy(struct program *base)
     }
     if (*link == program) {
         *link = program->next;
+    }
+    if (engine->trace != NULL) {
+        trace_forget(engine->trace, program);
     }
     plan_destroy(program->plan);
     graph_destroy(program->ordered);

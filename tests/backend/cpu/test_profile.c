@@ -74,10 +74,31 @@ static void layers_are_one_row(void **state)
     engine_run_destroy(run);
 }
 
+static void ops_are_sorted_by_time(void **state)
+{
+    (void)state;
+    struct engine_run *run = run_layers(true);
+    struct backend_profile_row rows[40];
+    const int n = profile_ops(engine_run_engine(run), rows, 40);
+    assert_int_equal(n, 2);
+    for (int i = 0; i < n; i++) {
+        const bool is_matmul = strcmp(rows[i].op, "matmul") == 0;
+        assert_true(is_matmul || strcmp(rows[i].op, "tanh") == 0);
+        assert_int_equal(rows[i].n_runs, 60);
+        /* 60 products of 80^3, two operations each. */
+        assert_true(rows[i].gflop == (is_matmul ? 60 * 2 * 512e3 / 1e9 : 0.0));
+        assert_true(i == 0 || rows[i].ms <= rows[i - 1].ms);
+    }
+    assert_int_equal(profile_ops(engine_run_engine(run), rows, 1), 1);
+    engine_run_destroy(run);
+}
+
 static void nothing_unless_asked_for(void **state)
 {
     (void)state;
     struct engine_run *run = run_layers(false);
+    struct backend_profile_row row;
+    assert_int_equal(profile_ops(engine_run_engine(run), &row, 1), 0);
     struct str text = {0};
     profile_print(engine_run_engine(run), &text);
     assert_string_equal(str_text(&text), "");
@@ -89,6 +110,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(layers_are_one_row),
+        cmocka_unit_test(ops_are_sorted_by_time),
         cmocka_unit_test(nothing_unless_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
