@@ -6,6 +6,7 @@
 #include "app/command.h"
 #include "app/model_copy.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 
 bool cmd_convert(const struct command *command, int argc, char *const *argv,
                  struct error *err)
@@ -32,5 +33,6 @@ bool cmd_convert(const struct command *command, int argc, char *const *argv,
     }
     copy.from = arguments.items[0];
     copy.to = arguments.items[1];
+    interrupt_install();
     return model_copy_run(&copy, err);
 }

@@ -12,6 +12,7 @@
 #include "app/model_copy.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/publish.h"
 #include "model/lora.h"
@@ -197,6 +198,7 @@ bool cmd_export(const struct command *command, int argc, char *const *argv,
     }
     given.run = arguments.items[0];
     given.to = arguments.items[1];
+    interrupt_install();
     char *result = check_run(given.run, err) ? choose(&given, err) : NULL;
     const bool done = result != NULL && export_result(&given, result, err);
     mem_free(result);

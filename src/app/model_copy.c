@@ -10,6 +10,7 @@
 #include "base/dtype.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "text/tokenizer_write.h"
@@ -140,6 +141,16 @@ static void report(void *context, int64_t done, int64_t total)
     }
 }
 
+/* A weights_read_fn that ends the copy when somebody asks for it: then nothing stays
+ * behind, as after any other failure. */
+static bool read_rows(void *context, int param, int64_t first_row, int64_t n_rows,
+                      float *target, struct error *err)
+{
+    struct copying *copying = context;
+    return interrupt_check(err) &&
+           model_source_read(&copying->source, param, first_row, n_rows, target, err);
+}
+
 static bool write_model(const struct model_copy *copy, struct copying *copying,
                         struct error *err)
 {
@@ -148,8 +159,8 @@ static bool write_model(const struct model_copy *copy, struct copying *copying,
         .config = &copying->source.config,
         .params = copying->source.params,
         .dtype = copying->dtype,
-        .read = model_source_read,
-        .context = &copying->source,
+        .read = read_rows,
+        .context = copying,
         .source_path = copy->from,
         .write_tokenizer = tokenizer_write_from,
         .report = is_large ? report : NULL,

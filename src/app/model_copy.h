@@ -21,7 +21,8 @@ struct model_copy {
 
 /*
  * Writes the folder, whole or not at all, with progress on stderr if it is large, and
- * prints one line about it. Values pass through a few megabytes of memory.
+ * prints one line about it. Values pass through a few megabytes of memory. A signal that
+ * is noted (base/interrupt.h) ends it, and nothing is left.
  */
 MUST_USE bool model_copy_run(const struct model_copy *copy, struct error *err);
 

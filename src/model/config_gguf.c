@@ -119,6 +119,10 @@ bool model_config_read_gguf(const struct gguf *file, const char *where,
     base->pad_id = to_int(read_integer_or(&keys, "tokenizer.ggml.padding_token_id", 0));
     base->bos_id = to_int(read_integer_or(&keys, "tokenizer.ggml.bos_token_id", 2));
     base->eos_id[0] = to_int(read_integer_or(&keys, "tokenizer.ggml.eos_token_id", 1));
+    /* Files of chat models name the end of a turn as well, as config.json does. */
+    base->eos_id[1] =
+        to_int(read_integer_or(&keys, "tokenizer.ggml.eot_token_id", base->eos_id[0]));
+    base->n_eos = base->eos_id[1] == base->eos_id[0] ? 1 : 2;
     facts.head_dim = read_integer(&keys, "gemma3.attention.key_length");
     facts.full_head_dim = facts.head_dim;
     facts.kv_heads = read_integer(&keys, "gemma3.attention.head_count_kv");

@@ -19,6 +19,7 @@
 #include "app/model_copy.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/interrupt.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "formats/safetensors.h"
@@ -186,6 +187,7 @@ static void write_gguf(const char *path)
     piece_build_flag(&build, "tokenizer.ggml.add_space_prefix", false);
     gguf_build_integer(&build, "tokenizer.ggml.bos_token_id", 2);
     gguf_build_integer(&build, "tokenizer.ggml.eos_token_id", 1);
+    gguf_build_integer(&build, "tokenizer.ggml.eot_token_id", 6);
     gguf_build_finish(&build, &file);
     assert_true(file_write_atomic(path, file.text, file.length, &err));
     if (!model_config_read(path, &config, &err)) {
@@ -215,6 +217,10 @@ static void a_gguf_file_becomes_a_folder(void **state)
     for (size_t i = 0; i < ARRAY_LENGTH(names); i++) {
         assert_true(model_copy_has_file(to, names[i]));
     }
+    struct model_config config;
+    assert_true(model_config_read(to, &config, &err));
+    assert_int_equal(config.n_eos, 2);
+    assert_true(config.eos_id[0] == 1 && config.eos_id[1] == 6);
     struct tokenizer *tokenizer = tokenizer_read_folder(to, &err);
     assert_non_null(tokenizer);
     struct token_list list = {0};
@@ -303,6 +309,24 @@ static void a_full_disk_leaves_nothing(void **state)
     mem_free(to);
 }
 
+/* As Ctrl-C does. */
+static void a_signal_leaves_nothing(void **state)
+{
+    (void)state;
+    char *to = inside("to");
+    char *partial = inside("to.partial");
+    const struct model_copy what = {.from = e2b, .to = to};
+    interrupt_note(SIGINT);
+    const bool done = model_copy_run(&what, &err);
+    interrupt_note(0);
+    assert_false(done);
+    assert_int_equal(err.kind, ERROR_INTERRUPTED);
+    assert_false(file_exists(to));
+    assert_false(file_exists(partial));
+    mem_free(partial);
+    mem_free(to);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -314,6 +338,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses, setup_with_file, teardown),
         TEST(keeps_results_apart_from_sources),
         TEST(a_full_disk_leaves_nothing),
+        TEST(a_signal_leaves_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
