@@ -25,11 +25,15 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/pool.h"
+#include "base/str.h"
 #include "text/tokenizer.h"
 
 /* Raised when the layout changes, or what a row becomes: rules of the tokenizer or of
  * formats that no option names. */
 enum { VERSION = 1 };
+
+/* Caches from here on take seconds to check, which is worth a word. */
+static const size_t told_from_bytes = (size_t)1 << 30;
 
 static const char magic[8] = {'l', 'a', 't', 'h', 'e', 'r', 'o', 'w'};
 
@@ -256,6 +260,11 @@ struct row_cache *row_cache_open(const char *folder, const struct row_cache_key 
         goto fail;
     }
     find_tables(cache);
+    if (cache->map.length >= told_from_bytes) {
+        char bytes[24];
+        log_note("%s: %s of tokenised rows are checked", path,
+                 str_format_bytes(bytes, (double)cache->map.length));
+    }
     if (!check_tables(cache, key) || !check_blocks(cache, most, pool)) {
         error_set(err, ERROR_DATA, "%s: is damaged", path);
         goto fail;
