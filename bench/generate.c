@@ -22,7 +22,7 @@
 #include "model/params.h"
 #include "train/decoding.h"
 
-enum { PROMPT = 512, MAX_ROWS = 16, N_BLOCKS = 64, ROUNDS = 3 };
+enum { PROMPT = 512, MAX_ROWS = 16, N_BLOCKS = 64, ROUNDS = 10 };
 
 static const char *const MODEL = "gemma3-270m";
 static const char *const TARGET = "target: 70 % of the bandwidth";

@@ -42,7 +42,7 @@ static void reference(const float *logits, const struct sampler_options *options
                       double *p)
 {
     struct token tokens[V];
-    double largest = -INFINITY, total = 0.0;
+    double largest = (double)-INFINITY, total = 0.0;
     for (int i = 0; i < V; i++) {
         largest = fmax(largest, (double)logits[i]);
     }
@@ -261,12 +261,12 @@ static void options_are_checked(void **state)
         const char *message;
     } cases[] = {
         {{.temperature = -1.0}, "temperature"},
-        {{.temperature = NAN}, "temperature"},
+        {{.temperature = (double)NAN}, "temperature"},
         {{.temperature = 101.0}, "temperature"},
         {{.top_k = -1}, "top-k"},
         {{.top_p = 1.5}, "top-p"},
         {{.top_p = -0.1}, "top-p"},
-        {{.top_p = NAN}, "top-p"},
+        {{.top_p = (double)NAN}, "top-p"},
     };
     struct error err;
     for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {

@@ -29,7 +29,7 @@ static void reference_row(const struct sizes *s, const float *q, const float *k,
                           int64_t h, double scale, double *out)
 {
     const int64_t g = h / (s->H / s->G);
-    double largest = -INFINITY, sum = 0.0;
+    double largest = (double)-INFINITY, sum = 0.0;
     double *score = mem_alloc_array((size_t)s->S, sizeof(*score));
     for (int64_t j = 0; j < s->S; j++) {
         score[j] = 0.0;
