@@ -2,8 +2,10 @@
  * lathe - the program: finds the command, runs it, prints its error once.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "app/command.h"
 #include "base/error.h"
@@ -22,11 +24,25 @@ static bool finish_output(struct error *err)
                                         "standard output: a write failed (disk full?)");
 }
 
+/* Reading a mapped page that the disk does not give, or that is behind the end of a file
+ * that became shorter, is no failed call but a signal. Only write and _exit are allowed
+ * here; which file it was is not known. */
+NORETURN static void end_on_bus_error(int signal_number)
+{
+    (void)signal_number;
+    static const char line[] =
+        "lathe: error: a file that is in use cannot be read: a disk error, or it was "
+        "made shorter meanwhile\n";
+    const ssize_t n = write(STDERR_FILENO, line, sizeof(line) - 1);
+    _exit(n < 0 ? 1 : error_exit_code(ERROR_DATA));
+}
+
 /* Without a command the list is printed. This is the one place that prints an error and
  * turns its kind into an exit code. */
 int main(int argc, char **argv)
 {
     struct error err = {0};
+    signal(SIGBUS, end_on_bus_error);
     const char *name = argc > 1 ? argv[1] : "help";
     /* The spellings that every program has; commands have --help of their own. */
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {

@@ -7,6 +7,7 @@
  * The third write of the program finds the disk full; with FAULT=write:3:ENOSPC:lasts so
  * do all after it. SHORT in place of an errno reads or writes half of the bytes. The file
  * FAULT_NOTE is made when the fault has happened: without it there are fewer such calls.
+ * CUT makes a file that was mapped empty: its pages are then gone.
  *
  *     alloc    memory of base/mem, from the heap or mapped
  *     malloc   by the program, libjansson and libyaml
@@ -55,7 +56,7 @@ static const char *const call_names[FAULT_CALL_COUNT] = {
     "resize", "fsync",  "rename", "mkdir", "close"};
 
 /* In place of an errno value. */
-enum { FAULT_SHORT = -1 };
+enum { FAULT_SHORT = -1, FAULT_CUT = -2 };
 
 /* From the environment, before main. */
 static int armed_call = FAULT_CALL_COUNT; /* FAULT_CALL_COUNT: none */
@@ -131,6 +132,16 @@ EXPORTED void *aligned_alloc(size_t alignment, size_t bytes)
     return next(alignment, bytes);
 }
 
+/* The file of a read-only descriptor is opened once more to write. */
+static void cut(int fd)
+{
+    char path[64];
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    if (truncate(path, 0) != 0) {
+        fprintf(stderr, "fault: %s cannot be cut\n", path);
+    }
+}
+
 EXPORTED void *mmap(void *address, size_t length, int protection, int flags, int fd,
                     off_t offset)
 {
@@ -140,7 +151,9 @@ EXPORTED void *mmap(void *address, size_t length, int protection, int flags, int
     const bool counts = (flags & (MAP_STACK | MAP_FIXED | MAP_NORESERVE)) == 0 &&
                         (protection & PROT_EXEC) == 0;
     const int effect = counts ? effect_on(call) : 0;
-    if (effect != 0) {
+    if (effect == FAULT_CUT) {
+        cut(fd);
+    } else if (effect != 0) {
         errno = effect > 0 ? effect : ENOMEM;
         return MAP_FAILED;
     }
@@ -403,9 +416,9 @@ __attribute__((constructor)) static void read_environment(void)
     static const struct {
         const char *name;
         int effect;
-    } effects[] = {{"ENOSPC", ENOSPC},    {"EIO", EIO},       {"EINTR", EINTR},
-                   {"ENOMEM", ENOMEM},    {"EACCES", EACCES}, {"EMFILE", EMFILE},
-                   {"SHORT", FAULT_SHORT}};
+    } effects[] = {{"ENOSPC", ENOSPC},     {"EIO", EIO},       {"EINTR", EINTR},
+                   {"ENOMEM", ENOMEM},     {"EACCES", EACCES}, {"EMFILE", EMFILE},
+                   {"SHORT", FAULT_SHORT}, {"CUT", FAULT_CUT}};
     const char *wanted = getenv("FAULT");
     if (wanted == NULL) {
         return;
