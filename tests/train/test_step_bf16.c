@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "backend/cpu/kernel.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "model/random_init.h"
@@ -433,6 +434,54 @@ static void small_updates_are_not_lost(void **state)
     }
 }
 
+/* ---- by which kernels ---- */
+
+/* Composites that would run by their definition, which is slow; the cast of a parameter
+ * is nothing else. */
+static int count_lowered(struct graph *graph)
+{
+    int n = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct node *node = graph->nodes[i];
+        if (node->op != OP_USE_PARAM && !kernel_takes(node)) {
+            print_error("%s (%s) has no kernel\n", node->name, op_name(node->op));
+            n++;
+        }
+    }
+    graph_destroy(graph);
+    return n;
+}
+
+static void a_step_runs_by_kernels_alone(void **state)
+{
+    (void)state;
+    const char *const names[] = {"gemma4-e2b-tiny", "gemma4-31b-tiny", "gemma3-tiny"};
+    const struct mesh mesh = mesh_single();
+    for (size_t c = 0; c < ARRAY_LENGTH(names); c++) {
+        for (enum mode mode = BF16_COMPUTE; mode < N_MODES; mode++) {
+            struct golden *golden = golden_open(names[c]);
+            const struct params *params = golden_source(golden)->params;
+            struct step_options options = golden_step_options(golden, 2, 24);
+            enum dtype *stored = mem_alloc_array((size_t)params->n, sizeof(*stored));
+            for (int i = 0; i < params->n; i++) {
+                stored[i] = mode == BF16_COMPUTE ? DTYPE_F32 : DTYPE_BF16;
+            }
+            options.shape.stored = stored;
+            options.shape.compute = DTYPE_BF16;
+            struct graph *grad = step_graphs_grad(&mesh, &options.shape);
+            struct graph *evaluate = step_graphs_evaluate(&mesh, &options.shape);
+            const struct step_update_options update_options = {
+                .is_stochastic = mode == BF16_STOCHASTIC};
+            struct graph *update = step_graphs_update(&mesh, grad, &update_options);
+            assert_int_equal(count_lowered(grad), 0);
+            assert_int_equal(count_lowered(update), 0);
+            assert_int_equal(count_lowered(evaluate), 0);
+            mem_free(stored);
+            golden_close(golden);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +491,7 @@ int main(void)
         cmocka_unit_test(accumulation_does_not_matter),
         cmocka_unit_test(packing_does_not_matter),
         cmocka_unit_test(small_updates_are_not_lost),
+        cmocka_unit_test(a_step_runs_by_kernels_alone),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
