@@ -101,4 +101,26 @@ check "the peak is kept" grep -q '"f32_gflops"' cache/lathe/machine.json
 "$LATHE" doctor --json >doctor.json
 check "doctor as JSON" grep -q '"ok": true' doctor.json
 refused "doctor takes no arguments" 2 "no arguments expected" "$LATHE" doctor x
+# The real model: the folder scores as the file does; a run on the file writes a whole folder.
+gguf=$root/models/gemma-3-270m.gguf
+if [ -z "${LATHE_TEST_ALL:-}" ] || [ ! -f "$gguf" ]; then
+    ok "Gemma 3 270M from GGUF # skip needs LATHE_TEST_ALL=1 and models/gemma-3-270m.gguf"
+    finish
+fi
+text="Question: Tom has 5 apples and eats 2. How many are left?"
+"$LATHE" convert "$gguf" gemma --dtype f32 >/dev/null 2>&1
+check "Gemma 3 270M converts" [ $? = 0 ]
+"$LATHE" score "$gguf" --text "$text" --json --per-token >before.json
+"$LATHE" score gemma --text "$text" --json --per-token >after.json
+check "each token scores as in the GGUF file" cmp before.json after.json
+cat >real.yaml <<END
+model: $gguf
+run: runs/real
+data: {train: rows.jsonl, format: tokens, row_tokens: 16}
+train: {steps: 1, batch_rows: 1, freeze: ["*embed*", "model.layers.?.*", "model.layers.1[0-6].*"]}
+END
+"$LATHE" train real.yaml >/dev/null 2>log
+check "a run on the GGUF file ends well" [ $? = 0 ]
+check "its model has a tokenizer" cmp gemma/tokenizer.json runs/real/model/tokenizer.json
+check "and answers" bash -c "'$LATHE' generate runs/real/model --prompt 'Hello' --max-tokens 4 >/dev/null 2>&1"
 finish
