@@ -33,7 +33,7 @@ static bool need_tokenizer(const struct lathe_model *model, struct error *err)
                            model->path);
 }
 
-/* One row, f32. */
+/* One row; weights as the file has them, where that is f32 or bf16. */
 static bool open_generator(struct lathe_generator *generator, int32_t context_tokens,
                            struct error *err)
 {
@@ -59,7 +59,8 @@ static bool open_generator(struct lathe_generator *generator, int32_t context_to
                      .context = context_tokens},
         .tokenizer = model->tokenizer.tokenizer,
     };
-    const struct decoding_source source = {.read = model_source_read,
+    const struct decoding_source source = {.view = model_source_view,
+                                           .read = model_source_read,
                                            .context = &model->source};
     generator->generator = generate_create(generator->engine, &options, &source, err);
     return generator->generator != NULL;

@@ -120,7 +120,8 @@ static void cases_agree_with_f64(void **state)
         {1, 1, 4, 4, 8, 1100, 0},   /* a key-value head for each */
         {2, 40, 4, 1, 16, 300, 50}, /* a prompt, heads together */
         {2, 150, 4, 2, 8, 300, 0},  /* a prompt, head by head */
-        {1, 70, 3, 3, 5, 130, 30},  /* odd sizes */
+        {1, 1, 2, 1, 512, 70, 20},  /* the widest heads, with and without prompt */
+        {1, 40, 2, 1, 512, 70, 0},  {1, 70, 3, 3, 5, 130, 30}, /* odd sizes */
     };
     const struct native *sets[3];
     const int n_sets = native_list(sets);
