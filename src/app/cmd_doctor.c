@@ -32,7 +32,7 @@ bool cmd_doctor(const struct command *command, int argc, char *const *argv,
     }
     struct doctor *doctor = mem_alloc(sizeof(*doctor));
     struct str out = {0};
-    doctor_examine(doctor);
+    doctor_examine(doctor, 1.0);
     if (is_json) {
         doctor_print_json(doctor, &out);
     } else {

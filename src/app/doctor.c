@@ -222,15 +222,15 @@ static void note_kernel(void *context, const struct selftest_result *result)
     }
 }
 
-static void test_kernels(struct doctor *doctor)
+static void test_kernels(struct doctor *doctor, double bound_scale)
 {
     struct error err;
-    if (!selftest_run(1.0, note_kernel, doctor, &err)) {
+    if (!selftest_run(bound_scale, note_kernel, doctor, &err)) {
         add_note(doctor->problems, &doctor->n_problems, "self-test: %s", err.message);
     }
 }
 
-void doctor_examine(struct doctor *doctor)
+void doctor_examine(struct doctor *doctor, double bound_scale)
 {
     *doctor = (struct doctor){0};
     look_at_processor(doctor);
@@ -240,7 +240,7 @@ void doctor_examine(struct doctor *doctor)
     doctor->n_libraries = libraries_list(doctor->libraries);
     measure_products(doctor);
     measure_memory(doctor);
-    test_kernels(doctor);
+    test_kernels(doctor, bound_scale);
 }
 
 void doctor_deinit(struct doctor *doctor)

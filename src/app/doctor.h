@@ -3,7 +3,7 @@
  * self-test, and what is wrong with them.
  *
  *     struct doctor doctor;
- *     doctor_examine(&doctor);
+ *     doctor_examine(&doctor, 1.0);
  *     doctor_print(&doctor, &text);
  *     doctor_deinit(&doctor);
  */
@@ -57,8 +57,9 @@ struct doctor {
 };
 
 /* Fills *doctor: facts, about five seconds of measuring, the self-test. What cannot be
- * found out is a problem in the list. */
-void doctor_examine(struct doctor *doctor);
+ * found out is a problem in the list. bound_scale goes to selftest_run: 1.0, but in
+ * tests. */
+void doctor_examine(struct doctor *doctor, double bound_scale);
 void doctor_deinit(struct doctor *doctor);
 
 /* The report for people, and as one JSON object. */

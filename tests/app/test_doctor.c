@@ -11,9 +11,12 @@
 
 #include <jansson.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "app/doctor.h"
+#include "base/error.h"
+#include "base/file.h"
 #include "base/mem.h"
 
 static void fill(struct doctor *doctor)
@@ -105,11 +108,33 @@ static void what_is_wrong_is_named(void **state)
     mem_free(doctor);
 }
 
+/* Bounds that no kernel keeps stand for a processor that computes wrongly. */
+static void kernels_that_differ_are_problems(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/lathe-doctor-XXXXXX";
+    assert_non_null(mkdtemp(folder));
+    setenv("XDG_CACHE_HOME", folder, 1);
+    struct doctor *doctor = mem_alloc(sizeof(*doctor));
+    doctor_examine(doctor, 1e-9);
+    assert_true(doctor->n_wrong_kernels > 5);
+    assert_true(doctor->n_problems > 5);
+    assert_non_null(strstr(doctor->problems[0], "kernel matmul ("));
+    assert_non_null(strstr(doctor->problems[0], "differs from its definition by"));
+    assert_true(doctor->gflops > 0.0 && doctor->gbytes_per_s > 0.0 && doctor->is_kept);
+    assert_true(doctor->n_usable >= 1 && doctor->available_bytes > 0);
+    doctor_deinit(doctor);
+    mem_free(doctor);
+    struct error err;
+    assert_true(file_remove_tree(folder, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_report_of_a_sound_machine),
         cmocka_unit_test(what_is_wrong_is_named),
+        cmocka_unit_test(kernels_that_differ_are_problems),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
