@@ -24,8 +24,8 @@ VECTOR_INLINE vector_bf16 rounded(vector x)
 {
     const vector_int bits = (vector_int)x;
     const vector_int kept = bits >> 16;
-    const vector_int near = (bits + 0x7FFF + (kept & 1)) >> 16;
-    const vector_int is_nan = x != x;
+    const vector_int is_nan = x != x; /* these would overflow below */
+    const vector_int near = ((bits & ~is_nan) + 0x7FFF + (kept & 1)) >> 16;
     const vector_int result = (is_nan & (kept | 0x40)) | (~is_nan & near);
     return __builtin_convertvector(result & 0xFFFF, vector_bf16);
 }
