@@ -46,8 +46,10 @@ static bool same_choices(const struct attributes *a, const struct attributes *b)
            a->compare == b->compare && a->mesh_axis == b->mesh_axis &&
            a->reduce == b->reduce && a->purpose == b->purpose &&
            a->adds_one == b->adds_one && a->with_gradient == b->with_gradient &&
-           a->freezes_table == b->freezes_table && a->n_iterations == b->n_iterations &&
-           a->n_carries == b->n_carries && a->n_stacked == b->n_stacked;
+           a->freezes_table == b->freezes_table &&
+           a->freezes_weight == b->freezes_weight &&
+           a->n_iterations == b->n_iterations && a->n_carries == b->n_carries &&
+           a->n_stacked == b->n_stacked;
 }
 
 /* A field that is added to the struct has to be added here too: nodes that differ in it

@@ -222,7 +222,8 @@ struct value *build_sum_squares(struct graph *graph, struct value *x);
 /*
  * x [..., K], weight [K] or NULL, f32 inside, one rounding at the end:
  * y = x * rsqrt(mean(x^2) + eps) * g, g = weight, or 1 + weight with adds_one, or 1.
- * rms_norm_grad(x[, weight], dy) -> dx[, dweight (dtype of the weight)].
+ * rms_norm_grad(x[, weight], dy) -> dx[, dweight (dtype of the weight)]; a frozen weight
+ * (freezes_weight) has none.
  */
 struct value *build_rms_norm(struct graph *graph, struct value *x, struct value *weight,
                              double eps, bool adds_one);

@@ -40,7 +40,8 @@ static const int fixed_outputs[] = {
 int define_n_outputs(enum op op, int n_inputs, const struct attributes *attributes)
 {
     if (op == OP_RMS_NORM_GRAD) {
-        return n_inputs - 1; /* dx, and dweight where there is a weight */
+        /* dx, and dweight where there is a weight that wants one. */
+        return n_inputs == 3 && attributes->freezes_weight ? 1 : n_inputs - 1;
     }
     if (op == OP_LOSS_HEAD) {
         return !attributes->with_gradient ? 3 : attributes->freezes_table ? 4 : 5;

@@ -11,7 +11,8 @@ enum { MAX_OPERANDS = 8 };
 /*
  * X_grad(inputs of X, [results of X,] dy): the first gradients go to the first inputs.
  */
-static void emit(struct grad_rule *rule, enum op op, int n_saved)
+static void emit_with(struct grad_rule *rule, enum op op, int n_saved,
+                      const struct attributes *attributes)
 {
     const struct node *node = rule->node;
     if (rule->dy[0] == NULL) {
@@ -28,15 +29,24 @@ static void emit(struct grad_rule *rule, enum op op, int n_saved)
     }
     operands[n++] = rule->dy[0];
     const struct node *backward =
-        graph_append(rule->graph, op, n, operands, &node->attributes, NULL, NULL);
+        graph_append(rule->graph, op, n, operands, attributes, NULL, NULL);
     for (int i = 0; i < backward->n_outputs; i++) {
         rule->dx[i] = backward->outputs[i];
     }
 }
 
+/* With the attributes of the composite. */
+static void emit(struct grad_rule *rule, enum op op, int n_saved)
+{
+    emit_with(rule, op, n_saved, &rule->node->attributes);
+}
+
+/* Sums over all rows for a weight that is not trained would be thrown away. */
 void grad_rms_norm(struct grad_rule *rule)
 {
-    emit(rule, OP_RMS_NORM_GRAD, 0);
+    struct attributes attributes = rule->node->attributes;
+    attributes.freezes_weight = rule->node->n_inputs == 2 && !rule->wanted[1];
+    emit_with(rule, OP_RMS_NORM_GRAD, 0, &attributes);
 }
 
 void grad_rope(struct grad_rule *rule)

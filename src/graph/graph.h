@@ -76,6 +76,7 @@ struct attributes {
         ignore_row; /* gather_rows, scatter_add_rows, embed: no gradient; -1 = none */
     bool with_gradient;     /* loss_head */
     bool freezes_table;     /* loss_head: no gradient of the table */
+    bool freezes_weight;    /* rms_norm_grad: no gradient of the weight */
     double z_loss;          /* loss_head: times the square of log-sum-exp */
     double label_smoothing; /* loss_head: share spread over the vocabulary */
     int n_iterations;       /* repeat */

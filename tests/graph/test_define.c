@@ -262,6 +262,9 @@ static void counts_outputs(void **state)
     assert_int_equal(define_n_outputs(OP_LOSS_HEAD, 7, &attributes), 5);
     assert_int_equal(define_n_outputs(OP_RMS_NORM_GRAD, 2, &attributes), 1);
     assert_int_equal(define_n_outputs(OP_RMS_NORM_GRAD, 3, &attributes), 2);
+    attributes.freezes_weight = true;
+    assert_int_equal(define_n_outputs(OP_RMS_NORM_GRAD, 3, &attributes), 1);
+    assert_int_equal(define_n_outputs(OP_RMS_NORM_GRAD, 2, &attributes), 1);
     assert_int_equal(define_n_outputs(OP_ATTENTION_GRAD, 7, &attributes), 3);
     assert_int_equal(define_n_outputs(OP_ADAMW, 7, &attributes), 3);
 }

@@ -12,6 +12,7 @@
 
 #include "graph/build.h"
 #include "graph/grad.h"
+#include "graph/rewrite.h"
 
 static struct value *input(struct graph *graph, const char *name, int64_t rows,
                            int64_t columns, struct placement placement)
@@ -137,6 +138,31 @@ static struct value *norm_weight_gradient(struct graph *graph, bool keeps_partia
     return dw;
 }
 
+/* Nobody asks for the weight's gradient: the op makes none, as a kernel and in what it
+ * means. */
+static void frozen_norms_have_one_gradient(void **state)
+{
+    (void)state;
+    struct graph *graph = graph_create(&two_by_two);
+    struct value *x = input(graph, "x", 4, 3, placement_same());
+    struct value *w =
+        build_input(graph, "w", type_make(DTYPE_F32, 1, (const int64_t[]){3}));
+    struct value *y = build_rms_norm(graph, x, w, 1e-6, true);
+    struct value *both[2] = {x, w};
+    struct value *dx[2];
+    differentiate(graph, y, 1, &x, false, dx);
+    assert_int_equal(dx[0]->node->op, OP_RMS_NORM_GRAD);
+    assert_int_equal(dx[0]->node->n_inputs, 3);
+    assert_int_equal(dx[0]->node->n_outputs, 1);
+    graph_add_output(graph, "dx", dx[0], NULL);
+    struct graph *lowered = rewrite_lower(graph, NULL, false);
+    assert_int_equal(count(lowered, OP_RMS_NORM_GRAD, true), 0);
+    graph_destroy(lowered);
+    differentiate(graph, y, 2, both, false, dx);
+    assert_int_equal(dx[0]->node->n_outputs, 2);
+    graph_destroy(graph);
+}
+
 static void gradients_of_same_values_are_reduced_at_the_end(void **state)
 {
     (void)state;
@@ -229,6 +255,7 @@ int main(void)
         cmocka_unit_test(independent_values_have_no_gradient),
         cmocka_unit_test(inner_values_have_gradients),
         cmocka_unit_test(partial_cotangents_are_added_before_they_are_reduced),
+        cmocka_unit_test(frozen_norms_have_one_gradient),
         cmocka_unit_test(gradients_of_same_values_are_reduced_at_the_end),
         cmocka_unit_test(weights_get_f32),
         cmocka_unit_test(backward_nodes_are_marked),

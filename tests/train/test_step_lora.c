@@ -153,9 +153,11 @@ static void frozen_weights_cost_no_gradient(void **state)
         assert_true(strncmp(name, "grad.", 5) != 0 || strstr(name, ".lora_") != NULL);
     }
     assert_int_equal(n_gradients, params->n - params->n_model);
-    /* Nothing of a frozen matrix's shape is made, by a product or otherwise. */
+    /* Nothing of a frozen matrix's shape is made, by a product or otherwise, and no sums
+     * for the weights of norms. */
     for (int i = 0; i < grad->n_nodes; i++) {
         const struct node *node = grad->nodes[i];
+        assert_true(node->op != OP_RMS_NORM_GRAD || node->n_outputs == 1);
         for (int k = 0; k < node->n_outputs && !graph_node_is_argument(node); k++) {
             if (has_frozen_shape(node->outputs[k], params)) {
                 fail_msg("%s (%s) makes an array like a frozen weight", node->name,

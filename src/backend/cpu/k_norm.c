@@ -66,8 +66,14 @@ static void run_forward(const struct kernel_call *call, int local_rank, int phas
 
 /* ---- gradient: x [rows, n], weight [n] or none, dy -> dx, dweight [n] ---- */
 
-/* Its gradient is the second result. */
+/* x, weight, dy */
 static bool has_weight(const struct node *node)
+{
+    return node->n_inputs == 3;
+}
+
+/* The gradient of a weight that is not frozen is the second result. */
+static bool gives_dweight(const struct node *node)
 {
     return node->n_outputs > 1;
 }
@@ -77,14 +83,14 @@ static size_t grad_scratch_bytes(const struct node *node, size_t bytes)
 {
     (void)bytes;
     const int64_t n = grid_row_length(&node->inputs[0]->type);
-    return has_weight(node) ? (size_t)(n_blocks(node) * n) * sizeof(float) : 0;
+    return gives_dweight(node) ? (size_t)(n_blocks(node) * n) * sizeof(float) : 0;
 }
 
-/* Without a weight there is nothing to sum over rows. */
+/* Without dweight there is nothing to sum over rows. */
 static int grad_n_phases(const struct node *node, size_t bytes)
 {
     (void)bytes;
-    return has_weight(node) ? 2 : 1;
+    return gives_dweight(node) ? 2 : 1;
 }
 
 /* The second phase's tasks: columns. */
@@ -117,6 +123,8 @@ static void grad_rows(const struct kernel_call *call, int local_rank, int64_t ta
     if (has_weight(node)) {
         const struct wide given = wide_input(call, local_rank, 1);
         weight = wide_read(&given, 0, n, room);
+    }
+    if (gives_dweight(node)) {
         dweight = (float *)call->ranks[local_rank].scratch + task * n;
         memset(dweight, 0, (size_t)n * sizeof(float));
     }

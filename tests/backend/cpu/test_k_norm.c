@@ -18,19 +18,21 @@ extern const struct kernel kernel_rms_norm_grad;
 struct test_case {
     int rank;
     int64_t dim[4];
-    bool has_weight, adds_one;
-    double size; /* of x; tiny ones make eps matter */
+    bool has_weight, adds_one, is_frozen; /* frozen: no dweight */
+    double size;                          /* of x; tiny ones make eps matter */
 };
 
 static const struct test_case cases[] = {
-    {1, {5}, true, false, 1},
-    {2, {3, 7}, true, true, 1},
-    {3, {2, 9, 640}, true, false, 1e-3},
-    {3, {2, 301, 640}, true, true, 1},     /* several blocks of rows */
-    {4, {2, 37, 3, 256}, true, true, 5},   /* rows are heads */
-    {4, {1, 5, 2, 33}, false, false, 1},   /* no weight */
-    {2, {2, 20001}, true, false, 1},       /* rows longer than a task */
-    {3, {1, 4097, 19}, true, true, 100.0}, /* many short rows */
+    {1, {5}, true, false, false, 1},
+    {2, {3, 7}, true, true, false, 1},
+    {3, {2, 9, 640}, true, false, false, 1e-3},
+    {3, {2, 301, 640}, true, true, false, 1},     /* several blocks of rows */
+    {3, {2, 301, 640}, true, true, true, 1},      /* the same, frozen */
+    {4, {2, 37, 3, 256}, true, true, false, 5},   /* rows are heads */
+    {4, {1, 5, 2, 33}, false, false, false, 1},   /* no weight */
+    {2, {2, 20001}, true, false, false, 1},       /* rows longer than a task */
+    {2, {2, 20001}, true, false, true, 1},        /* the same, frozen */
+    {3, {1, 4097, 19}, true, true, false, 100.0}, /* many short rows */
 };
 
 static const double EPS = 1e-6;
@@ -76,6 +78,7 @@ static void check_case(const struct test_case *c, const struct native *native)
     for (int i = 0; i < 2; i++) {
         harness_attributes(both[i])->eps = EPS;
         harness_attributes(both[i])->adds_one = c->adds_one;
+        harness_attributes(both[i])->freezes_weight = c->is_frozen;
         x = harness_input(both[i], DTYPE_F32, c->rank, c->dim);
         harness_fill(x, total, 1, c->size);
         if (c->has_weight) {
@@ -87,7 +90,8 @@ static void check_case(const struct test_case *c, const struct native *native)
     harness_fill(dy, total, 3, 1.0);
     float *y = harness_output(forward, DTYPE_F32, c->rank, c->dim);
     float *dx = harness_output(backward, DTYPE_F32, c->rank, c->dim);
-    float *dweight = c->has_weight ? harness_output(backward, DTYPE_F32, 1, &n) : NULL;
+    const bool gives_dweight = c->has_weight && !c->is_frozen;
+    float *dweight = gives_dweight ? harness_output(backward, DTYPE_F32, 1, &n) : NULL;
 
     const struct reference to = {
         .y = mem_alloc_array((size_t)total, sizeof(double)),
@@ -101,7 +105,7 @@ static void check_case(const struct test_case *c, const struct native *native)
     harness_run(backward, native);
     harness_check("y", native, y, to.y, total, 5e-7);
     harness_check("dx", native, dx, to.dx, total, 1e-6);
-    if (c->has_weight) {
+    if (gives_dweight) {
         harness_check("dweight", native, dweight, to.dweight, n, 1e-6);
     }
     mem_free(to.y);
