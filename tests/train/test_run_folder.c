@@ -243,7 +243,7 @@ static void a_folder_is_published_whole(void **state)
     struct run_folder folder = {.path = file_join(base, "published")};
     for (int i = 0; i < 3; i++) {
         char *fresh = file_join(folder.path, "best.new");
-        char name[16];
+        char name[32];
         snprintf(name, sizeof(name), "file-%d", i);
         char *file = file_join(fresh, name);
         assert_true(file_make_folders(fresh, &err));

@@ -402,6 +402,33 @@ static void a_run_that_is_stopped_keeps_its_model(void **state)
     settings_deinit(&settings);
 }
 
+/* A signal that comes with the last step, or while the model is written: nothing is missing,
+ * and the exit code still tells of it. */
+static bool stop_after_four(void *context, const struct metrics *metrics,
+                            int64_t n_steps)
+{
+    (void)context;
+    return metrics->step < n_steps;
+}
+
+static void a_signal_at_the_end_leaves_a_whole_run(void **state)
+{
+    (void)state;
+    struct settings settings;
+    make_settings(&settings, "complete");
+    settings.train.save_model = true;
+    const struct trainer_options options = {.visit = stop_after_four};
+    struct error err;
+    assert_false(trainer_run(&settings, &options, &err));
+    interrupt_note(0);
+    assert_int_equal(error_exit_code(err.kind), 130);
+    assert_non_null(strstr(err.message, "the run is complete"));
+    char *path = file_join(settings.run, "model/model.safetensors");
+    assert_true(file_exists(path));
+    mem_free(path);
+    settings_deinit(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -413,6 +440,7 @@ int main(void)
         cmocka_unit_test(a_very_long_run_is_planned_at_once),
         cmocka_unit_test(very_many_epochs_are_planned_at_once),
         cmocka_unit_test(a_run_that_is_stopped_keeps_its_model),
+        cmocka_unit_test(a_signal_at_the_end_leaves_a_whole_run),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
