@@ -76,6 +76,8 @@ bool cmd_export(const struct command *command, int argc, char *const *argv,
                 struct error *err);
 bool cmd_doctor(const struct command *command, int argc, char *const *argv,
                 struct error *err);
+bool cmd_bench(const struct command *command, int argc, char *const *argv,
+               struct error *err);
 bool cmd_plot(const struct command *command, int argc, char *const *argv,
               struct error *err);
 bool cmd_inspect(const struct command *command, int argc, char *const *argv,

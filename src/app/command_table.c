@@ -100,6 +100,20 @@ static const struct command table[] = {
         "is wrong it is named, and the exit code is 1.\n",
         "lathe doctor\n"
         "lathe doctor --json > machine.json\n"),
+    COMMAND(bench, "[--model-shape NAME] [--rows N] [--lora RANK] [--generate] [--json]",
+        "speed and memory of a training step, or of generation, on this machine",
+        "Runs steps of a model shape with random weights and tokens, every position a\n"
+        "target, by the same planner and programs as `lathe train`. The peak is the best\n"
+        "2048^3 product of the libraries at hand, measured before and after; mfu is the\n"
+        "work that a step needs (6 operations a trained matrix parameter and token, and\n"
+        "attention) as a share of it. Memory is all that the process ever had resident.\n"
+        "With --generate a prompt is read and tokens follow one by one; the rate at which\n"
+        "weights are read is set beside that of memory.\n",
+        "lathe bench\n"
+        "lathe bench --rows 16 --memory-limit 5500000000 --json\n"
+        "# adapters on frozen weights in bf16\n"
+        "lathe bench --lora 16 --set lora.base=bf16\n"
+        "lathe bench --generate --profile trace.json\n"),
     COMMAND(settings, "[--markdown]",
         "every setting of a run file, with default and meaning",
         "Keys of run files and of --set, each with its default, meaning and choices.\n"

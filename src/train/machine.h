@@ -35,4 +35,7 @@ const char *machine_features(char buffer[200]);
  * 0.0 with an error. */
 double machine_measure_bandwidth(int n_threads, struct error *err);
 
+/* The same of reading alone, as a token's pass over the weights does. */
+double machine_measure_reading(int n_threads, struct error *err);
+
 #endif

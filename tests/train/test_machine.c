@@ -110,6 +110,8 @@ static void measures(void **state)
     assert_true(strlen(machine_processor(name)) > 3);
     const double rate = machine_measure_bandwidth(1, &err);
     assert_true(rate > 0.05 && rate < 5000.0);
+    const double reading = machine_measure_reading(1, &err);
+    assert_true(reading > 0.05 && reading < 5000.0);
 }
 
 int main(void)

@@ -28,6 +28,7 @@ enum {
     MEASURE_SIDE = 2048, /* product whose speed counts as the machine's peak */
     MEASURE_TILE = 512,
     MEASURE_ROUNDS = 5,
+    MEASURE_MOST_MS = 1500,
 };
 
 static const size_t default_loss_head_bytes = (size_t)256 << 20;
@@ -273,9 +274,13 @@ static double measure_gemm(const struct cpu_engine *engine, const struct gemm *g
         .c = memory + 2 * area,
     };
     const int64_t tiles = MEASURE_SIDE / MEASURE_TILE;
-    /* The best of some rounds: what disturbs a round makes it slower, never faster. */
+    /* The best of some rounds: what disturbs a round makes it slower, never faster. On a
+     * machine on which they take seconds, two have to do. */
     double best = 0.0;
-    for (int round = 0; round < MEASURE_ROUNDS; round++) {
+    const int64_t first = clock_now_ns();
+    for (int round = 0; round < MEASURE_ROUNDS &&
+                        (round < 2 || clock_since_ms(first) < MEASURE_MOST_MS);
+         round++) {
         const int64_t start = clock_now_ns();
         pool_run(engine->pool, tiles * tiles, multiply_tile, &product);
         const double seconds = clock_since_ms(start) / 1e3;
