@@ -102,6 +102,19 @@ static void find_runs(struct pieces *pieces)
     str_deinit(&text);
 }
 
+/* Whether JSON can hold it. */
+static bool is_utf8(const char *text, size_t length)
+{
+    for (size_t at = 0; at < length;) {
+        const int bytes = str_utf8_length(text + at, length - at);
+        if (bytes == 0) {
+            return false;
+        }
+        at += (size_t)bytes;
+    }
+    return true;
+}
+
 /* The new texts. JSON holds nothing but UTF-8, and a piece too long to be cut would lose
  * its merges. */
 static bool fill_vocabulary(struct pieces *pieces, struct error *err)
@@ -112,11 +125,7 @@ static bool fill_vocabulary(struct pieces *pieces, struct error *err)
         size_t length;
         const char *text =
             vocabulary_text(&pieces->tokenizer->vocabulary, (int64_t)i, &length);
-        for (size_t at = 0; at < length && done;) {
-            const int bytes = str_utf8_length(text + at, length - at);
-            done = bytes > 0;
-            at += (size_t)bytes;
-        }
+        done = is_utf8(text, length);
         if (!done || length > PIECE_MERGES_MAX_BYTES) {
             done =
                 error_set(err, ERROR_DATA,
@@ -304,6 +313,9 @@ bool tokenizer_write_config(const struct gguf *gguf, struct str *out, struct err
         template = gguf_string(gguf, "tokenizer.chat_template", err);
         if (template == NULL) {
             return false;
+        }
+        if (!is_utf8(template, strlen(template))) {
+            return error_set(err, ERROR_DATA, "tokenizer.chat_template: not UTF-8");
         }
     }
     struct pieces pieces;

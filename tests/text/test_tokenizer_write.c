@@ -249,6 +249,14 @@ static void refuses(void **state)
     assert_int_equal(err.kind, ERROR_DATA);
     assert_false(tokenizer_write_folder(gguf, "/proc/none", &err));
     gguf_close(gguf);
+    str_deinit(&bytes);
+    bytes = (struct str){0};
+    piece_build_add(&build, broken, 1, 1);
+    gguf_build_string(&build, "tokenizer.chat_template", "{{ \xc3 }}");
+    gguf = open_build(&build, &bytes);
+    assert_false(tokenizer_write_config(gguf, &out, &err));
+    assert_non_null(strstr(err.message, "tokenizer.chat_template: not UTF-8"));
+    gguf_close(gguf);
     str_deinit(&out);
     str_deinit(&bytes);
 }
