@@ -16,7 +16,7 @@
 #include "base/mem.h"
 #include "base/random.h"
 
-enum { N_CUTS = 64, N_CHANGES = 200, SEED_MOST_BYTES = 8 << 20 };
+enum { N_CUTS = 64, N_CHANGES = 200, SEED_MOST_BYTES = 8 << 20, SHARED_FROM = 6 };
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t length);
 
@@ -60,16 +60,21 @@ static void change(unsigned char *bytes, size_t length, uint64_t seed, uint64_t 
     }
 }
 
-static void replay(const unsigned char *seed, size_t length, uint64_t number)
+/* The more seeds there are, the less is tried with each: the whole takes about as long. */
+static void replay(const unsigned char *seed, size_t length, uint64_t number,
+                   size_t n_seeds)
 {
+    const size_t share = n_seeds > SHARED_FROM ? n_seeds / SHARED_FROM : 1;
+    const size_t n_cuts = N_CUTS / share;
     give(seed, length);
-    for (size_t i = 0; i < N_CUTS && length > 0; i++) {
+    for (size_t i = 0; i < n_cuts && length > 0; i++) {
         /* Large seeds are cut mostly near their start. */
         const size_t range = i % 2 == 0 && length > 4096 ? 4096 : length;
-        give(seed, range * i / N_CUTS);
+        give(seed, range * i / n_cuts);
     }
     unsigned char *changed = mem_alloc(length);
-    const uint64_t n_changes = length == 0 ? 0 : length > 100000 ? 20 : N_CHANGES;
+    const uint64_t most = N_CHANGES / share;
+    const uint64_t n_changes = length == 0 ? 0 : length > 100000 ? most / 10 : most;
     for (uint64_t round = 0; round < n_changes; round++) {
         memcpy(changed, seed, length);
         change(changed, length, number, round);
@@ -107,7 +112,7 @@ int main(int argc, char **argv)
             printf("not ok %s\n", err.message);
             done = false;
         } else {
-            replay((const unsigned char *)seed, length, (uint64_t)i);
+            replay((const unsigned char *)seed, length, (uint64_t)i, (size_t)n);
         }
         mem_free(seed);
         mem_free(path);
