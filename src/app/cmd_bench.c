@@ -110,6 +110,7 @@ static bool run_step(const struct bench_arguments *given, struct settings *setti
     const struct bench_step_wish wish = {.shape = given->shape,
                                          .settings = settings,
                                          .n_steps = (int)n_steps,
+                                         .measures_peak = true,
                                          .trace_path = given->trace};
     struct bench_step_result result;
     if (!bench_step_run(&wish, &result, err)) {

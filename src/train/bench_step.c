@@ -3,6 +3,7 @@
  */
 #include "train/bench_step.h"
 
+#include <math.h>
 #include <stdio.h>
 
 #include "base/clock.h"
@@ -88,8 +89,9 @@ static void close_bench(struct bench *bench)
 
 /* ---- steps ---- */
 
-/* n rows of random tokens, one document a row; rows behind them are padding. */
-static void fill_batch(struct bench *bench, uint64_t pass, int32_t n)
+/* n rows of random tokens from row `first` of the step on, one document a row; rows behind
+ * them are padding. A row holds the same whatever pass it is in. */
+static void fill_batch(struct bench *bench, int32_t first, int32_t n)
 {
     struct batch *batch = bench->batch;
     const uint64_t V = (uint64_t)bench->job.source.config.V;
@@ -97,7 +99,7 @@ static void fill_batch(struct bench *bench, uint64_t pass, int32_t n)
     const int32_t T = batch->row_tokens;
     batch_clear(batch, 0);
     for (int32_t i = 0; i < n * T; i++) {
-        const uint64_t at = pass << 32 | (uint64_t)i;
+        const uint64_t at = (uint64_t)(first + i / T) << 32 | (uint64_t)(i % T);
         batch->ids[i] = (int32_t)(random_bits(seed, RANDOM_TEST, 0, at) % V);
         batch->position[i] = i % T;
         batch->first_key[i] = 0;
@@ -128,7 +130,7 @@ static bool run_step(struct bench *bench, struct flops_counts *counts, double *s
     const int64_t from = clock_now_ns();
     for (int32_t row = 0; row < job->batch_rows; row += job->micro_rows) {
         double loss_sum = 0.0;
-        fill_batch(bench, (uint64_t)row,
+        fill_batch(bench, row,
                    (int32_t)base_min(job->micro_rows, job->batch_rows - row));
         if (!interrupt_check(err) ||
             !step_accumulate(bench->step, bench->batch, &loss_sum, err)) {
@@ -153,6 +155,9 @@ static bool run_step(struct bench *bench, struct flops_counts *counts, double *s
 /* The peak so far: what disturbs a measurement makes it smaller. */
 static void measure_peak(struct bench *bench)
 {
+    if (!bench->wish->measures_peak) {
+        return;
+    }
     const char *provider = NULL;
     const double gflops = backend_measure_best_gemm(bench->job.engine, &provider);
     if (gflops > bench->gemm_gflops) {
@@ -208,7 +213,8 @@ static bool run(struct bench *bench, struct bench_step_result *result,
              backend_describe(job->engine));
     result->gemm_gflops = bench->gemm_gflops;
     result->gemm_provider = bench->gemm_provider;
-    result->mfu = result->gflops / result->gemm_gflops;
+    result->mfu =
+        bench->gemm_gflops > 0.0 ? result->gflops / bench->gemm_gflops : (double)NAN;
     result->micro_rows = job->micro_rows;
     result->recomputes = job->recomputes;
     result->planned_bytes = job->plan_bytes;

@@ -7,7 +7,7 @@
  * apart, since it also touches memory for the first time.
  *
  *     struct bench_step_wish wish = {.shape = "gemma3-270m", .settings = &settings,
- *                                    .n_steps = 3};
+ *                                    .n_steps = 3, .measures_peak = true};
  *     struct bench_step_result result;
  *     if (!bench_step_run(&wish, &result, err)) ...
  */
@@ -27,6 +27,7 @@ struct bench_step_wish {
      * train.batch_rows, micro_rows, recompute, freeze and such, lora.*. */
     const struct settings *settings;
     int n_steps;            /* after the first one; at least 1 */
+    bool measures_peak;     /* of matrix products: seconds; else mfu is NaN */
     const char *trace_path; /* a Chrome trace is written there; NULL: none */
 };
 

@@ -22,10 +22,11 @@ enum {
     BANDWIDTH_ELEMENTS = 16 << 20, /* of each of three arrays: far beyond caches */
     BANDWIDTH_CHUNK = 1 << 18,
     BANDWIDTH_ROUNDS = 4,
-    READING_WORDS = 64 << 20, /* 512 MiB */
+    READING_WORDS = 32 << 20, /* 256 MiB */
     READING_CHUNK = 1 << 20,
     READING_ROUNDS = 10,
-    READING_LANES = 16, /* sums at a time: loads need not wait for additions */
+    READING_MOST_MS = 1000, /* on a slow machine two rounds have to do */
+    READING_LANES = 16,     /* sums at a time: loads need not wait for additions */
 };
 
 /* From the system's own description; other architectures have no such line. */
@@ -256,7 +257,10 @@ double machine_measure_reading(int n_threads, struct error *err)
         uint64_t sums[N_CHUNKS];
         memset(words, 1, bytes); /* pages of zeros may all be one */
         struct reading reading = {.words = words, .sums = sums};
-        for (int round = 0; round < READING_ROUNDS; round++) {
+        const int64_t first = clock_now_ns();
+        for (int round = 0; round < READING_ROUNDS &&
+                            (round < 2 || clock_since_ms(first) < READING_MOST_MS);
+             round++) {
             const int64_t start = clock_now_ns();
             pool_run(pool, N_CHUNKS, add_words, &reading);
             const double rate = (double)bytes / clock_since_ms(start) / 1e6;

@@ -27,6 +27,18 @@ static void goes_forward(void **state)
     assert_true(clock_since_ms(start) >= 3.0);
 }
 
+/* The process is as old as its tests, and both clocks run alike. */
+static void the_process_has_an_age(void **state)
+{
+    (void)state;
+    const int64_t from = clock_now_ns();
+    const double age = clock_since_process_start_ms();
+    assert_true(age > 0.0 && age < 600e3);
+    usleep(50000);
+    const double later = clock_since_process_start_ms();
+    assert_true(later - age >= 49.0 && later - age <= clock_since_ms(from) + 1.0);
+}
+
 static void durations_for_people(void **state)
 {
     (void)state;
@@ -50,6 +62,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(goes_forward),
+        cmocka_unit_test(the_process_has_an_age),
         cmocka_unit_test(durations_for_people),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
