@@ -72,7 +72,8 @@ help:
 #: make check       layers, names, headers, format, sizes, paths in the docs
 #: make check-ops   every op: kernels, gradients, placements
 #: make asan tsan   tests with sanitizers (ubsan = asan; tsan: what has threads)
-#: make bench       speeds, beside their targets
+#: make bench       speeds of steps and generation, beside their targets (ten minutes)
+#: make bench-parts kernels, tokenizer, data
 #: make demo        fine-tunes the model in examples/demo
 #: make demo-model  pretrains that model again
 #: make fuzz        FUZZ_SECONDS=60 of each fuzzer (clang)
@@ -100,7 +101,9 @@ tsan:
 	  test_backend cpu/test_engine cpu/test_executor cpu/test_gemm cpu/test_program))"
 check: $(OUT)/liblathe.a
 	@CC="$(CC)" tools/check $(OUT)/obj
-bench: $(BENCH_PROGRAMS) $(PROGRAM)
+bench: $(PROGRAM)
+	@LATHE=$(abspath $(OUT)/lathe) bench/run.sh
+bench-parts: $(BENCH_PROGRAMS)
 	@set -e; for program in $(BENCH_PROGRAMS); do echo "== $$program"; $$program; done
 demo: all
 	$(OUT)/lathe train examples/demo/demo.yaml --overwrite
@@ -141,7 +144,7 @@ $(OUT)/tools/%: $(OUT)/obj/tools/%.o $(OUT)/liblathe.a
 	@mkdir -p $(@D); $(LINK) $^ $(LIBS) -ldl
 
 FORCE:
-.PHONY: help all tests test test-all check-ops asan ubsan tsan check bench demo demo-model \
-  format cover fuzz fuzz-run valgrind install uninstall FORCE
+.PHONY: help all tests test test-all check-ops asan ubsan tsan check bench bench-parts \
+  demo demo-model format cover fuzz fuzz-run valgrind install uninstall FORCE
 .SECONDARY:
 -include $(shell find $(OUT)/obj -name '*.d' 2>/dev/null)

@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
-"""gemma3_270m_torch - a whole training step of the Gemma 3 270M shape in PyTorch eager.
+"""gemma3_270m_torch - a whole training step of the Gemma 3 270M shape in PyTorch.
 
-Forward, backward and AdamW in f32 on the CPU, loss on every position, random weights: the
-same work as bench/step.c, and the same lines on standard output. The model is written out
-here as PyTorch users would write it: scaled_dot_product_attention, cross_entropy over the
-full logits, clip_grad_norm_, torch.optim.AdamW.
+Forward, backward and AdamW in f32 on the CPU, random weights: the same work as `lathe bench`,
+and with --json the same members. The model is written out here as PyTorch users would write
+it: scaled_dot_product_attention, cross_entropy over the full logits, clip_grad_norm_,
+torch.optim.AdamW. Without --data tokens are random and every position carries loss; with it
+rows of the file are padded to --tokens, and tokens_per_s counts those that are no padding.
 
 usage: gemma3_270m_torch.py [--rows 1] [--tokens 512] [--steps 4] [--threads 0] [--fused]
+                            [--compiled] [--data TOKENS.jsonl] [--json]
 needs: pip's `torch` (README.md beside this file)
 """
 import argparse
+import itertools
+import json
 import os
 import resource
 import time
@@ -129,6 +133,33 @@ def gemm_gflops(n=2048):
     return 2.0 * n**3 / best / 1e9
 
 
+def random_batches(B, T):
+    """The same batch each time: (ids, targets, tokens that are no padding)."""
+    ids = torch.randint(VOCABULARY, (B, T))
+    targets = torch.randint(VOCABULARY, (B, T))
+    while True:
+        yield ids, targets, B * T
+
+
+def padded_batches(path, B, T):
+    """Rows of the file in turn, each cut or padded on the right to T tokens; targets are the
+    labels of the next token, -100 where there is no loss."""
+    with open(path, encoding="utf-8") as lines:
+        rows = [json.loads(line) for line in lines if line.strip()]
+    rows = itertools.cycle(rows)
+    while True:
+        ids = torch.zeros(B, T, dtype=torch.long)
+        targets = torch.full((B, T), -100)
+        n_real = 0
+        for b, row in enumerate(itertools.islice(rows, B)):
+            tokens = row["input_ids"][:T]
+            labels = row.get("labels", row["input_ids"])[:T]
+            ids[b, : len(tokens)] = torch.tensor(tokens)
+            targets[b, : len(tokens) - 1] = torch.tensor(labels[1:])
+            n_real += len(tokens)
+        yield ids, targets, n_real
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=1)
@@ -136,6 +167,9 @@ def main():
     parser.add_argument("--steps", type=int, default=4)
     parser.add_argument("--threads", type=int, default=0, help="0: one per processor")
     parser.add_argument("--fused", action="store_true", help="AdamW(fused=True)")
+    parser.add_argument("--compiled", action="store_true", help="torch.compile")
+    parser.add_argument("--data", help="rows with input_ids and labels")
+    parser.add_argument("--json", action="store_true", help="one line, as lathe bench")
     options = parser.parse_args()
     torch.set_num_threads(options.threads or len(os.sched_getaffinity(0)))
     torch.manual_seed(1)
@@ -145,13 +179,19 @@ def main():
     optimizer = torch.optim.AdamW(
         model.parameters(), lr=1e-5, weight_decay=0.01, fused=options.fused or None
     )
-    ids = torch.randint(VOCABULARY, (B, T))
-    targets = torch.randint(VOCABULARY, (B, T))
-    print(f"gemma3-270m, {B} x {T} tokens, f32, random weights, AdamW", flush=True)
-    times = []
+    batches = padded_batches(options.data, B, T) if options.data else random_batches(B, T)
+    forward = torch.compile(model) if options.compiled else model
+
+    def say(text):
+        if not options.json:
+            print(text, flush=True)
+
+    say(f"gemma3-270m, {B} x {T} tokens, f32, random weights, AdamW")
+    times, counts = [], []
     for i in range(options.steps + 1):  # the first is for warming up
+        ids, targets, n_real = next(batches)
         start = time.perf_counter()
-        logits = model(ids)
+        logits = forward(ids)
         loss = F.cross_entropy(logits.view(-1, VOCABULARY), targets.view(-1))
         del logits
         loss.backward()
@@ -161,18 +201,29 @@ def main():
         value = loss.item()
         del loss
         times.append(time.perf_counter() - start)
+        counts.append(n_real)
         note = " (warm-up)" if i == 0 else ""
-        print(f"step {i}{note}: {times[-1]:.3f} s, loss {value:.4f}", flush=True)
+        say(f"step {i}{note}: {times[-1]:.3f} s, loss {value:.4f}")
     best = min(times[1:])
     reached, peak = count_flops(model, B, T) / best / 1e9, gemm_gflops()
-    print(f"engine: PyTorch {torch.__version__} eager, {torch.get_num_threads()} threads")
-    print(f"step_seconds: {best:.3f}")
-    print(f"tokens_per_s: {B * T / best:.1f}")
-    print(f"gflops: {reached:.1f}")
-    print(f"gemm_gflops: {peak:.1f}")
-    print(f"share_of_peak: {reached / peak:.3f}")
-    peak_bytes = 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(f"peak_memory_gib: {peak_bytes / 2**30:.2f}")
+    kind = "compiled" if options.compiled else "eager"
+    figures = {
+        "engine": f"PyTorch {torch.__version__} {kind}, {torch.get_num_threads()} threads",
+        "gemm_peak_gflops": round(peak, 2),
+        "step_s": round(best, 4),
+        # Rows of a file differ: all steps count. Random ones are alike: the best does.
+        "tokens_per_s": round(
+            sum(counts[1:]) / sum(times[1:]) if options.data else B * T / best, 2
+        ),
+        "gflops": round(reached, 2),
+        "mfu": round(reached / peak, 4),
+        "peak_bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss,
+    }
+    if options.json:
+        print(json.dumps(figures))
+    else:
+        for name, value in figures.items():
+            print(f"{name}: {value}")
 
 
 if __name__ == "__main__":
