@@ -22,6 +22,7 @@ struct scorer {
     struct step *step;
     struct batch *batch;
     bool *is_trainable; /* [params->n], all false */
+    enum dtype *stored; /* [params->n] as in the file, where it is read in place */
     float *weight;      /* [T] ones, of rows that give no weights */
     float *token_loss;  /* [C] */
     int32_t T, C;       /* tokens and targets of a batch */
@@ -79,10 +80,12 @@ static bool create_step(struct scorer *scorer, struct error *err)
     }
     scorer->is_trainable =
         mem_alloc_array((size_t)model->source.params->n, sizeof(bool));
+    scorer->stored = model_source_dtypes(&model->source);
     const struct step_options options = {
         .shape = {.config = &model->source.config,
                   .params = model->source.params,
                   .is_trainable = scorer->is_trainable,
+                  .stored = scorer->stored,
                   .has_ple_rows = model->source.config.P > 0,
                   .B = 1,
                   .T = scorer->T,
@@ -91,6 +94,7 @@ static bool create_step(struct scorer *scorer, struct error *err)
         .evaluates = true,
     };
     const struct step_source source = {.read = model_source_read,
+                                       .view = model_source_view,
                                        .context = &model->source};
     scorer->step = step_create(scorer->engine, &options, &source, err);
     return scorer->step != NULL && step_load(scorer->step, err);
@@ -157,6 +161,7 @@ static void close_scorer(struct scorer *scorer)
     mem_free(scorer->weight);
     mem_free(scorer->token_loss);
     mem_free(scorer->is_trainable);
+    mem_free(scorer->stored);
     batch_destroy(scorer->batch);
     step_destroy(scorer->step);
     backend_destroy(scorer->engine);

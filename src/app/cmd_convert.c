@@ -14,8 +14,8 @@ bool cmd_convert(const struct command *command, int argc, char *const *argv,
     struct model_copy copy = {0};
     bool wants_help = false;
     const struct argument_option options[] = {
-        {"--dtype", "TYPE", ARGUMENT_TEXT, &copy.dtype,
-         "f32, bf16 or f16; without it the type of FROM (of a GGUF file: bf16)"},
+        {"--dtype", "f32|bf16|f16", ARGUMENT_TEXT, &copy.dtype,
+         "without it the type of FROM (of a GGUF file: bf16)"},
         {"--adapter", "DIR", ARGUMENT_TEXT, &copy.adapter,
          "merge this adapter (PEFT layout) into the weights"},
         {"--help", NULL, ARGUMENT_SWITCH, &wants_help, "this text"},

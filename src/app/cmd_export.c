@@ -176,8 +176,8 @@ bool cmd_export(const struct command *command, int argc, char *const *argv,
          "the model after the last step"},
         {"--merge", NULL, ARGUMENT_SWITCH, &given.merges,
          "of a run with an adapter: the whole model with the adapter in it"},
-        {"--dtype", "TYPE", ARGUMENT_TEXT, &given.dtype,
-         "f32, bf16 or f16; without it the type of the run's model"},
+        {"--dtype", "f32|bf16|f16", ARGUMENT_TEXT, &given.dtype,
+         "without it the type of the run's model"},
         {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
         {0}};
     struct arguments arguments;

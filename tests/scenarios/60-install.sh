@@ -95,6 +95,7 @@ check "choices" [ "$(offers lathe train run.yaml --set train.schedule.kind = co)
 check "choices behind --set=" [ "$(offers lathe train --set = train.recompute = la)" = layer ]
 check "switches" [ "$(offers lathe train --set data.pack = f)" = false ]
 check "values of options" [ "$(offers lathe help --completion z)" = zsh ]
+check "types" [ "$(offers lathe convert from to --dtype b)" = bf16 ]
 touch my-run.yaml
 check "files" [ "$(offers lathe train my-r)" = my-run.yaml ]
 refused "a shell that is not known" 2 "expected bash or zsh" "$LATHE" help --completion fish
