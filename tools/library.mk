@@ -12,10 +12,13 @@ COMPLETION := $(OUT)/share/lathe.bash $(OUT)/share/_lathe
 PRODUCTS := $(SHARED) $(STATIC) $(MANUAL) $(COMPLETION) $(OUT)/share/lathe.pc
 LIBRARY_OBJECTS := $(filter-out $(OUT)/obj/src/app/%,$(OBJECTS))
 PREFIX   ?= /usr/local
+# A sanitizer's own symbols come with the program only.
+COMPLETE := -Wl,-z,defs
 
 $(SHARED): $(LIBRARY_OBJECTS)
 	@mkdir -p $(@D)
-	@echo "  $(CC) $(@F)"; $(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL $^ $(LIBS)
+	@echo "  $(CC) $(@F)"; $(LINK) -shared -Wl,-soname,$(SONAME) -Wl,--exclude-libs,ALL \
+	  $(if $(filter release,$(VARIANT)),$(COMPLETE)) $^ $(LIBS)
 	@ln -sf $(@F) $(@D)/$(SONAME); ln -sf $(SONAME) $(@D)/liblathe.so
 # One object whose hidden symbols are local: they cannot meet those of the program.
 $(STATIC): $(LIBRARY_OBJECTS)

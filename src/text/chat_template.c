@@ -226,7 +226,7 @@ static const char *const *marks_of(enum chat_format format)
     case CHAT_GEMMA4:
         return gemma4_marks;
     }
-    return NULL;
+    UNREACHABLE();
 }
 
 /* By the opening mark alone; whether the rest fits is the question of
