@@ -156,13 +156,25 @@ static bool run_generate(const struct bench_arguments *given,
     return true;
 }
 
+/* Before minutes of work: whether the trace will have a place. */
+static bool check_trace(const char *path, struct error *err)
+{
+    if (path == NULL) {
+        return true;
+    }
+    struct file_writer *writer = file_writer_open(path, err);
+    file_writer_abort(writer);
+    return writer != NULL;
+}
+
 static bool run(const struct bench_arguments *given, struct error *err)
 {
     struct settings settings;
     struct str out = {0};
     settings_init(&settings);
     interrupt_install();
-    const bool done = read_settings(given, &settings, err) &&
+    const bool done = check_trace(given->trace, err) &&
+                      read_settings(given, &settings, err) &&
                       (given->generates ? run_generate(given, &settings, &out, err)
                                         : run_step(given, &settings, &out, err));
     if (done) {

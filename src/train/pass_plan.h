@@ -3,8 +3,8 @@
  * again: the choice that keeps a run within its memory. Pure; what a choice needs is told
  * by a function.
  *
- * A pass of few rows needs little memory, and one of 512 tokens computes at full speed:
- * what is done once a pass (reading weights, adding to their gradients) takes a few
+ * A pass of few rows needs little memory, and 512 tokens are enough for near full speed:
+ * what is done once a pass, reading weights and adding to their gradients, takes a few
  * percent of it. More tokens are taken where their memory is small anyway.
  *
  *     struct pass_plan_wish wish = {.batch_rows = 16, .row_tokens = 512, .limit = limit};

@@ -26,7 +26,7 @@ static void make_settings(struct settings *settings)
 {
     settings_init(settings);
     settings->init = INIT_RANDOM;
-    settings->data.row_tokens = 48;
+    settings->data.row_tokens = 24;
     settings->train.batch_rows = 5;
     settings->threads = 2;
 }
@@ -36,7 +36,7 @@ static struct bench_step_result run(const struct settings *settings,
 {
     const struct bench_step_wish wish = {.shape = "tests/golden/gemma3-tiny",
                                          .settings = settings,
-                                         .n_steps = 2,
+                                         .n_steps = 1,
                                          .trace_path = trace_path};
     struct bench_step_result result;
     struct error err;
@@ -46,7 +46,7 @@ static struct bench_step_result run(const struct settings *settings,
     return result;
 }
 
-/* C1, C2: the last of three steps has the loss of the unsplit one. */
+/* C1, C2: the last of two steps has the loss of the unsplit one. */
 static void passes_do_not_change_the_step(void **state)
 {
     (void)state;
@@ -97,7 +97,7 @@ static void figures_fit_together(void **state)
     make_settings(&settings);
     const struct bench_step_result result = run(&settings, NULL);
     assert_true(result.step_s > 0.0 && result.first_step_s > result.step_s / 10.0);
-    assert_true(fabs(result.tokens_per_s * result.step_s - 5.0 * 48.0) < 1e-6);
+    assert_true(fabs(result.tokens_per_s * result.step_s - 5.0 * 24.0) < 1e-6);
     assert_true(isnan(result.mfu)); /* the peak was not asked for */
     assert_true(result.peak_bytes > result.planned_bytes / 2);
     assert_true(result.loss > 1.0 && result.loss < 20.0);
@@ -108,8 +108,8 @@ static void figures_fit_together(void **state)
         ms += result.ops[i].ms;
         assert_true(result.ops[i].n_runs > 0);
     }
-    /* Two steps after the first, each no faster than the best. */
-    assert_true(ms > 1000.0 * result.step_s);
+    /* One step after the first; what is between its nodes is small. */
+    assert_true(ms > 500.0 * result.step_s);
     settings_deinit(&settings);
 }
 
