@@ -48,8 +48,6 @@ enum lathe_code {
     LATHE_USAGE = 2,        /* settings or arguments */
     LATHE_DATA = 3,         /* a data or model file is missing or wrong */
     LATHE_RESOURCE = 4,     /* out of memory or disk */
-    LATHE_PEER = 5,         /* the engine failed */
-    LATHE_PREEMPTED = 6,    /* stopped by SIGTERM after a save that can go on */
     LATHE_INTERRUPTED = 130 /* stopped, as lathe_train_stop or a callback asked for */
 };
 

@@ -7,9 +7,11 @@
  *         !lathe_train(settings, LATHE_TRAIN_OVERWRITE, on_step, NULL, &error)) ...
  *     lathe_settings_destroy(settings);
  *
- * The keys are those of a run file: `lathe settings` and docs/settings.md list them. The
- * tuned model lies in the folder model/ of the run folder (setting `run`) afterwards,
- * where lathe_model_open finds it.
+ * The keys are those of a run file: `lathe settings` and docs/settings.md list them.
+ * Afterwards the run folder (setting `run`) holds model/, the tuned model, for
+ * lathe_model_open; a run with LoRA leaves adapter/ instead, which lathe_model_open takes
+ * beside the model that was tuned. With held-out data best/ is the model, or adapter, with
+ * the lowest held-out loss.
  */
 #ifndef LATHE_RUN_H
 #define LATHE_RUN_H
@@ -73,7 +75,7 @@ struct lathe_step {
     int64_t n_real_tokens; /* tokens that are no padding */
     double step_ms;        /* without evaluation */
     size_t memory_bytes;   /* resident, of the process */
-    bool is_skipped;       /* loss or gradient not finite: no update */
+    bool is_skipped;       /* loss or gradient not finite, or an outlier: no update */
 };
 
 /*
@@ -85,14 +87,18 @@ typedef bool (*lathe_step_fn)(void *context, const struct lathe_step *step);
 /* For `flags`, or-ed together. */
 enum lathe_train_flag {
     LATHE_TRAIN_OVERWRITE = 1, /* replace the run folder, if it is one of lathe's */
-    LATHE_TRAIN_DRY_RUN = 2    /* check settings, data and model; write nothing */
+    LATHE_TRAIN_DRY_RUN = 2    /* check settings, data and model; train nothing */
 };
 
 /*
  * A whole run: reads model and data, trains, evaluates, writes the run folder. on_step may
- * be NULL; `context` is passed on to it. Notes go to the log handler; there is no progress
- * line. Blocks until the run has ended; one run at a time per process (a second one is
+ * be NULL; `context` is passed on to it. Notes go to the log handler; nothing else is
+ * shown. Blocks until the run has ended; one run at a time per process (a second one is
  * LATHE_FAILED).
+ *
+ * A dry run tells the log handler, as notes, what a run would take: parameters, memory by
+ * purpose, steps, time, and what rows become. It makes no run folder; rows that it
+ * tokenises go to the token cache (setting data.cache), where the run finds them.
  */
 LATHE_API bool lathe_train(const struct lathe_settings *settings, unsigned flags,
                            lathe_step_fn on_step, void *context,

@@ -48,7 +48,8 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
         {"--overwrite", NULL, ARGUMENT_SWITCH, &given.options.overwrites,
          "replace the run folder if it is there"},
         {"--dry-run", NULL, ARGUMENT_SWITCH, &given.options.is_dry,
-         "check settings, data and model, print the plan, train nothing"},
+         "check settings, data and model, print the plan, train nothing; rows that are "
+         "tokenised stay in the token cache for the run"},
         {"--profile", NULL, ARGUMENT_SWITCH, &given.options.profiles,
          "print the time of each kernel at the end, and write RUN/trace.json (a Chrome "
          "trace)"},

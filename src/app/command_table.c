@@ -42,8 +42,8 @@ static const struct command table[] = {
         "the model or the adapter that a run has made, as a folder of its own",
         "Takes the model with the lowest held-out loss, or, where the run has none, the\n"
         "last one. The adapter of a LoRA run is copied as it is (PEFT layout), or with\n"
-        "--merge becomes a whole model. TO must not be there yet. The result loads in\n"
-        "transformers.\n",
+        "--merge becomes a whole model. TO must not be there yet, or be an empty folder.\n"
+        "The result loads in transformers.\n",
         "lathe export runs/demo models/tuned\n"
         "lathe export runs/lora models/adapter\n"
         "lathe export runs/lora models/merged --merge --dtype bf16\n"),
@@ -81,9 +81,9 @@ static const struct command table[] = {
     COMMAND(convert, "FROM TO [--dtype TYPE] [--adapter DIR]",
         "a model in another form: from GGUF, of another type, with an adapter merged",
         "FROM is a folder in Hugging Face layout or a .gguf file, whose vocabulary becomes\n"
-        "tokenizer.json. TO is the folder to write: it must not be there yet, and appears\n"
-        "whole or not at all. Weights pass through a few megabytes of memory, whatever\n"
-        "their size. The result loads in transformers.\n",
+        "tokenizer.json. TO is the folder to write: it must not be there yet, or be empty,\n"
+        "and appears whole or not at all. Weights pass through a few megabytes of memory,\n"
+        "whatever their size. The result loads in transformers.\n",
         "lathe convert gemma-3-270m.gguf models/gemma-3-270m\n"
         "lathe convert models/gemma models/gemma-f32 --dtype f32\n"
         "lathe convert models/gemma models/merged --adapter runs/lora/adapter\n"),

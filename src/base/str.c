@@ -183,6 +183,12 @@ const char *str_nearest(const char *text, const char *const *candidates, size_t 
     return best;
 }
 
+/* Regular plurals only: rows, steps, tokens. */
+const char *str_plural(int64_t n)
+{
+    return n == 1 ? "" : "s";
+}
+
 const char *str_format_bytes(char buffer[24], double bytes)
 {
     static const char *const units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB"};

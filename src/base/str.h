@@ -41,6 +41,9 @@ int str_distance(const char *a, const char *b);
 /* The candidate nearest to `text`, or NULL when none is near enough to suggest. */
 const char *str_nearest(const char *text, const char *const *candidates, size_t n);
 
+/* What makes a plural: "s", but "" for 1. */
+const char *str_plural(int64_t n);
+
 /* "1.5 GiB", "640 B": for people; the buffer is the caller's. Returns `buffer`. */
 const char *str_format_bytes(char buffer[24], double bytes);
 

@@ -271,12 +271,11 @@ static bool take_into_cache(void *context, const struct row_block *block,
     return row_cache_add(context, block, first_row, first_line, err);
 }
 
-/* The folder that was named, or "rows" in the user's cache folder; NULL: there is
- * none. */
-static char *choose_folder(const struct opening *opening, struct error *err)
+/* The user's cache folder holds other things, too: rows have a folder in it. */
+char *records_cache_folder(const char *named, struct error *err)
 {
-    if (opening->reading->cache_folder != NULL) {
-        return mem_strdup(opening->reading->cache_folder);
+    if (named != NULL) {
+        return mem_strdup(named);
     }
     char *cache = file_cache_folder(err);
     char *folder = cache == NULL ? NULL : file_join(cache, "rows");
@@ -398,7 +397,7 @@ static bool open_through_cache(struct records *records, struct opening *opening,
         return false;
     }
     opening->key = row_cache_key(&opening->hash, opening->options, opening->tokenizer);
-    opening->folder = choose_folder(opening, err);
+    opening->folder = records_cache_folder(opening->reading->cache_folder, err);
     struct row_cache *cache = open_cache(opening);
     const bool is_cached = cache != NULL;
     if (cache == NULL) {
@@ -411,6 +410,7 @@ static bool open_through_cache(struct records *records, struct opening *opening,
     struct records_source *source = add_source(records, opening->path);
     source->weight = opening->reading->weight;
     source->is_cached = is_cached;
+    source->is_kept = is_cached || row_cache_is_kept(cache);
     example_store_add_cache(records->store, cache, records->n_sources - 1);
     return close_source(records, row_cache_counts(cache), err);
 }

@@ -94,6 +94,7 @@ struct records_source {
     size_t n;       /* examples */
     double weight;  /* how often an epoch takes each of them (mixture.h) */
     bool is_cached; /* they were there already, from an earlier run */
+    bool is_kept;   /* they are in the cache for later runs */
     struct records_counts counts;
 };
 
@@ -153,6 +154,10 @@ MUST_USE bool records_open_file(struct records *records, const char *path,
                                 const struct tokenizer *tokenizer,
                                 const struct records_reading *reading,
                                 struct error *err);
+
+/* The folder of cache files: the one that was `named`, or, with NULL, that of the user.
+ * NULL: there is none. Freed with mem_free. */
+char *records_cache_folder(const char *named, struct error *err);
 
 void records_deinit(struct records *records); /* takes a zeroed one */
 

@@ -68,6 +68,7 @@ struct row_cache {
     const struct header *header; /* in the map */
     const struct place *places;  /* [n_blocks] in the map */
     char *faults;
+    bool is_kept;
 };
 
 /* --- keys ------------------------------------------------------------------------- */
@@ -270,6 +271,7 @@ struct row_cache *row_cache_open(const char *folder, const struct row_cache_key 
         goto fail;
     }
     read_faults(cache);
+    cache->is_kept = true;
     mem_free(path);
     return cache;
 
@@ -297,6 +299,11 @@ size_t row_cache_n_blocks(const struct row_cache *cache)
 const struct records_counts *row_cache_counts(const struct row_cache *cache)
 {
     return &cache->header->counts;
+}
+
+bool row_cache_is_kept(const struct row_cache *cache)
+{
+    return cache->is_kept;
 }
 
 const char *row_cache_faults(const struct row_cache *cache)
@@ -497,7 +504,8 @@ struct row_cache *row_cache_finish(struct row_cache_writer *owned_writer,
     }
     find_tables(cache);
     read_faults(cache);
-    if (writer->path != NULL && !publish(writer, &fault)) {
+    cache->is_kept = writer->path != NULL && publish(writer, &fault);
+    if (writer->path != NULL && !cache->is_kept) {
         log_warning("the tokenised rows are not kept for the next run: %s",
                     fault.message);
     }

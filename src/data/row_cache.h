@@ -56,6 +56,7 @@ size_t row_cache_n_blocks(const struct row_cache *cache);
 struct row_block_view row_cache_block(const struct row_cache *cache, size_t i);
 const struct records_counts *row_cache_counts(const struct row_cache *cache);
 const char *row_cache_faults(const struct row_cache *cache); /* as of ingest_result */
+bool row_cache_is_kept(const struct row_cache *cache); /* has a name, for later runs */
 
 /* Tells the system that pages which were read can go; they come back by themselves. */
 void row_cache_drop(const struct row_cache *cache);

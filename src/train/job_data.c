@@ -61,7 +61,9 @@ static void show_progress(void *context, const char *path, int64_t done, int64_t
         return;
     }
     if (!reading->is_shown) {
-        progress_begin(&reading->progress, stderr, "tokenising", total / unit);
+        progress_begin(&reading->progress,
+                       reading->job->options->is_quiet ? NULL : stderr, "tokenising",
+                       total / unit);
         reading->is_shown = true;
     }
     str_clear(&reading->text);
@@ -79,25 +81,27 @@ static void report_source(const struct records_source *source)
         bool is_warning; /* something is lost that may be missed */
         const char *what;
     } lines[] = {
-        {counts->n_bad, true, "are broken and were left out"},
-        {counts->n_truncated, true, "are longer than data.row_tokens and were cut"},
-        {counts->n_too_long, true, "are longer than data.row_tokens and were left out"},
-        {counts->n_split, false, "are longer than data.row_tokens and were split"},
-        {counts->n_dropped, true, "have no token with loss and were left out"},
+        {counts->n_bad, true, "broken, left out"},
+        {counts->n_truncated, true, "longer than data.row_tokens, cut"},
+        {counts->n_too_long, true, "longer than data.row_tokens, left out"},
+        {counts->n_split, false, "longer than data.row_tokens, split"},
+        {counts->n_dropped, true, "without a token with loss, left out"},
         {counts->n_lost_thoughts, false,
-         "hold a thought of the model, which its template leaves out"},
+         "with a thought of the model, which its template leaves out"},
     };
-    log_note("%s: %lld examples, %lld tokens, %lld with loss%s", source->name,
-             (long long)counts->n_examples, (long long)counts->n_tokens,
+    log_note("%s: %lld example%s, %lld token%s, %lld with loss%s", source->name,
+             (long long)counts->n_examples, str_plural(counts->n_examples),
+             (long long)counts->n_tokens, str_plural(counts->n_tokens),
              (long long)counts->n_targets,
              source->is_cached ? " (tokenised by an earlier run)" : "");
     for (size_t i = 0; i < ARRAY_LENGTH(lines); i++) {
         if (lines[i].n > 0 && lines[i].is_warning) {
-            log_warning("%s: %lld of %lld rows %s", source->name, (long long)lines[i].n,
-                        n_rows, lines[i].what);
+            log_warning("%s: %lld of %lld row%s: %s", source->name,
+                        (long long)lines[i].n, n_rows, str_plural(n_rows),
+                        lines[i].what);
         } else if (lines[i].n > 0) {
-            log_note("%s: %lld of %lld rows %s", source->name, (long long)lines[i].n,
-                     n_rows, lines[i].what);
+            log_note("%s: %lld of %lld row%s: %s", source->name, (long long)lines[i].n,
+                     n_rows, str_plural(n_rows), lines[i].what);
         }
     }
     if (source->weight != 1.0) {
@@ -177,8 +181,8 @@ static bool hold_out(struct job *job, struct error *err)
                          "data.eval_share: no file of data.train has two rows, so none "
                          "can be held out");
     }
-    log_note("%zu of %zu examples are held out (data.eval_share %g)", job->eval.n,
-             n_all, job->settings->data.eval_share);
+    log_note("Held out: %zu of %zu examples (data.eval_share %g)", job->eval.n, n_all,
+             job->settings->data.eval_share);
     return true;
 }
 

@@ -252,12 +252,11 @@ bool trainer_run(const struct settings *settings, const struct trainer_options *
     }
     if (options->is_dry) {
         trainer_report_start(&trainer);
-        trainer_plan_print(&trainer.job);
+        trainer_plan_tell(&trainer.job);
         if (!run_folder_check(settings, options->overwrites, err)) {
             log_warning("a real run would be refused: %s", err->message);
         }
-        log_note("Dry run: settings, model and data are in order; nothing was trained "
-                 "or written");
+        trainer_report_dry(&trainer.job);
         done = true;
         goto end;
     }

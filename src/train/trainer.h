@@ -20,10 +20,10 @@ typedef bool (*trainer_visit_fn)(void *context, const struct metrics *metrics,
                                  int64_t n_steps);
 
 struct trainer_options {
-    bool overwrites;        /* an existing run folder is replaced */
-    bool is_dry;            /* check and report, train nothing, write nothing */
-    bool profiles;          /* at the end print time per kernel, and write trace.json */
-    bool is_quiet;          /* no progress on stderr */
+    bool overwrites; /* an existing run folder is replaced */
+    bool is_dry;     /* check and tell the plan; only the token cache is written */
+    bool profiles;   /* at the end print time per kernel, and write trace.json */
+    bool is_quiet;   /* no progress on stderr; the plan to the log, not stdout */
     trainer_visit_fn visit; /* or NULL */
     void *context;          /* of visit */
 };

@@ -44,8 +44,9 @@ static bool measure(struct trainer *trainer, struct metrics *metrics, struct err
     }
     metrics->eval_loss = result.loss;
     progress_pause(&trainer->progress);
-    log_note("step %lld: held-out loss %.4f (%lld targets)",
-             (long long)trainer->step_number, result.loss, (long long)result.n_targets);
+    log_note("step %lld: held-out loss %.4f (%lld target%s)",
+             (long long)trainer->step_number, result.loss, (long long)result.n_targets,
+             str_plural(result.n_targets));
     if (options.source_loss != NULL) {
         tell_sources(trainer, metrics);
     }
@@ -73,10 +74,11 @@ bool trainer_eval(struct trainer *trainer, struct metrics *metrics, struct error
     trainer->last_eval_loss = loss;
     if (early_stop_note(&trainer->early_stop, loss)) {
         trainer->is_stopped_early = true;
-        log_note("step %lld: %lld evaluations without a better held-out loss "
+        log_note("step %lld: %lld evaluation%s without a better held-out loss "
                  "(eval.patience): the run stops",
                  (long long)trainer->step_number,
-                 (long long)trainer->early_stop.n_without_gain);
+                 (long long)trainer->early_stop.n_without_gain,
+                 str_plural(trainer->early_stop.n_without_gain));
     }
     return note_best(trainer, loss, err);
 }

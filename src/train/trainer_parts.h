@@ -7,7 +7,7 @@
  *     trainer_eval.c     held-out loss
  *     trainer_save.c     models on disk
  *     trainer_report.c   lines for people
- *     trainer_plan.c     what a dry run prints
+ *     trainer_plan.c     what a dry run tells
  */
 #ifndef TRAIN_TRAINER_PARTS_H
 #define TRAIN_TRAINER_PARTS_H
@@ -89,13 +89,17 @@ void trainer_report_first(const struct settings *settings, bool is_dry);
 /* What was found and chosen: enough to see what runs. */
 void trainer_report_start(const struct trainer *trainer);
 
+/* The last line of a dry run: what it has written, if anything. */
+void trainer_report_dry(const struct job *job);
+
 /* The line of an epoch that has ended; its sums begin anew. */
 void trainer_report_epoch(struct trainer *trainer);
 
 /* The last lines of a run. */
 void trainer_report_end(const struct trainer *trainer);
 
-/* What a dry run is for: parameters, memory, work and rows, on standard output. */
-void trainer_plan_print(const struct job *job);
+/* What a dry run is for: parameters, memory, work and rows; on standard output, or line by
+ * line in the log where the run is to be quiet. */
+void trainer_plan_tell(const struct job *job);
 
 #endif

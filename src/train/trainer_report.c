@@ -5,8 +5,10 @@
 #include <stdio.h>
 
 #include "base/clock.h"
+#include "base/error.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "train/job_params.h"
 #include "train/trainer_parts.h"
 
@@ -64,10 +66,41 @@ void trainer_report_start(const struct trainer *trainer)
             "of its size: train.rounding stochastic keeps them on average, "
             "precision bf16-compute exactly");
     }
-    log_note("%s%lld steps of %d rows of %lld tokens, %d rows a pass%s",
+    const int64_t row_tokens = job->settings->data.row_tokens;
+    log_note("%s%lld step%s of %d row%s of %lld token%s, %d row%s a pass%s",
              job->has_estimated_steps ? "about " : "", (long long)job->n_steps,
-             (int)job->batch_rows, (long long)job->settings->data.row_tokens,
-             (int)job->micro_rows, job->recomputes ? ", activations recomputed" : "");
+             str_plural(job->n_steps), (int)job->batch_rows,
+             str_plural(job->batch_rows), (long long)row_tokens, str_plural(row_tokens),
+             (int)job->micro_rows, str_plural(job->micro_rows),
+             job->recomputes ? ", activations recomputed" : "");
+}
+
+static bool has_new_cache(const struct records *records)
+{
+    bool has_new = false;
+    for (int32_t i = 0; i < records->n_sources; i++) {
+        const struct records_source *source = &records->sources[i];
+        has_new = has_new || (source->is_kept && !source->is_cached);
+    }
+    return has_new;
+}
+
+/* Rows that are tokenised for the check are kept: the run that follows begins at once. */
+void trainer_report_dry(const struct job *job)
+{
+    struct error ignored;
+    const bool has_new = has_new_cache(&job->train) || has_new_cache(&job->eval);
+    char *folder =
+        has_new ? records_cache_folder(job->settings->data.cache, &ignored) : NULL;
+    if (folder == NULL) {
+        log_note("Dry run: settings, model and data are in order; nothing was trained "
+                 "or written");
+    } else {
+        log_note("Dry run: settings, model and data are in order; nothing was trained; "
+                 "the token cache was written to %s",
+                 folder);
+    }
+    mem_free(folder);
 }
 
 /* Skipped steps count in time and tokens, not in the loss. */
@@ -93,9 +126,9 @@ static void report_losses(const struct trainer *trainer)
 {
     char duration[24];
     clock_format_duration(duration, clock_since_ms(trainer->started_ns) / 1000.0);
-    log_note("Done: %lld steps in %s, training loss %.4f -> %.4f",
-             (long long)trainer->step_number, duration, trainer->first_loss,
-             trainer->last_loss);
+    log_note("Done: %lld step%s in %s, training loss %.4f -> %.4f",
+             (long long)trainer->step_number, str_plural(trainer->step_number),
+             duration, trainer->first_loss, trainer->last_loss);
     if (!isnan(trainer->first_eval_loss)) {
         log_note("Held-out loss %.4f -> %.4f", trainer->first_eval_loss,
                  trainer->last_eval_loss);
@@ -105,9 +138,9 @@ static void report_losses(const struct trainer *trainer)
                     "training");
     }
     if (trainer->n_skipped > 0) {
-        log_warning(
-            "%lld steps were skipped: loss or gradient not finite, or an outlier",
-            (long long)trainer->n_skipped);
+        log_warning("%lld step%s skipped: loss or gradient not finite, or an outlier",
+                    (long long)trainer->n_skipped,
+                    trainer->n_skipped == 1 ? " was" : "s were");
     }
 }
 

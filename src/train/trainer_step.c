@@ -123,10 +123,10 @@ static bool note_skipped(struct trainer *trainer, const struct metrics *metrics,
     if (trainer->n_skipped_in_row >= settings->train.max_skipped) {
         return error_set(
             err, ERROR_FAILED,
-            "%lld steps in a row had a loss or gradient that is not finite%s "
+            "%lld step%s in a row had a loss or gradient that is not finite%s "
             "(train.max_skipped): lower train.optimizer.lr, or look at the "
             "rows named in the log",
-            (long long)trainer->n_skipped_in_row,
+            (long long)trainer->n_skipped_in_row, str_plural(trainer->n_skipped_in_row),
             settings->train.outlier_z > 0.0 ? ", or an outlier" : "");
     }
     return true;

@@ -238,6 +238,78 @@ static void a_run_tells_its_steps(void **state)
     lathe_set_log_handler(NULL, NULL, LATHE_WARNING);
 }
 
+/* Keeps a line of each kind that a plan has. */
+struct heard_plan {
+    int n_parameters, n_planned, n_rows, n_cache;
+};
+
+static void hear_plan(void *context, int level, const char *line)
+{
+    struct heard_plan *heard = context;
+    assert_true(level == LATHE_NOTE || level == LATHE_WARNING);
+    assert_null(strchr(line, '\n'));
+    heard->n_parameters += strcmp(line, "Parameters") == 0;
+    heard->n_planned += strncmp(line, "  planned  ", 11) == 0;
+    heard->n_rows += strstr(line, "row 1 ") != NULL;
+    heard->n_cache += strstr(line, "the token cache was written to") != NULL;
+}
+
+/* Rows of more than 8 MiB: with the program that is worth a progress line. */
+static void write_many_rows(const char *path)
+{
+    FILE *file = fopen(path, "w");
+    assert_non_null(file);
+    for (int row = 0; row < 90; row++) {
+        fprintf(file, "{\"input_ids\": [2, 5, 6], \"note\": \"%0100000d\"}\n", row);
+    }
+    assert_int_equal(fclose(file), 0);
+}
+
+/* What a run says goes to the log handler, and nothing to the program's own output: no
+ * plan, no progress. */
+static void a_dry_run_tells_the_log_alone(void **state)
+{
+    (void)state;
+    struct lathe_error error = {.message = ""};
+    struct heard_plan heard = {0};
+    char path[128];
+    char output[128];
+    snprintf(path, sizeof(path), "%s/many.jsonl", folder);
+    snprintf(output, sizeof(output), "%s/output", folder);
+    write_many_rows(path);
+    struct lathe_settings *settings = tiny_run("dry");
+    assert_true(lathe_settings_set(settings, "data.train", path, &error));
+    assert_true(lathe_settings_set(settings, "data.ignore", "[note]", &error));
+    lathe_set_log_handler(hear_plan, &heard, LATHE_NOTE);
+    fflush(NULL);
+    const int kept[2] = {dup(1), dup(2)};
+    FILE *file = fopen(output, "w+");
+    assert_non_null(file);
+    dup2(fileno(file), 1);
+    dup2(fileno(file), 2);
+    const bool done = lathe_train(settings, LATHE_TRAIN_DRY_RUN, NULL, NULL, &error);
+    const bool again =
+        done && lathe_train(settings, LATHE_TRAIN_DRY_RUN, NULL, NULL, &error);
+    fflush(NULL);
+    for (int i = 0; i < 2; i++) {
+        dup2(kept[i], i + 1);
+        close(kept[i]);
+    }
+    lathe_set_log_handler(NULL, NULL, LATHE_WARNING);
+    assert_string_equal(error.message, "");
+    assert_true(again);
+    fseek(file, 0, SEEK_END);
+    assert_int_equal(ftell(file), 0);
+    fclose(file);
+    assert_int_equal(heard.n_parameters, 2);
+    assert_int_equal(heard.n_planned, 2);
+    assert_int_equal(heard.n_rows, 2);
+    assert_int_equal(heard.n_cache, 1); /* it is there the second time */
+    snprintf(path, sizeof(path), "%s/dry", folder);
+    assert_false(file_exists(path));
+    lathe_settings_destroy(settings);
+}
+
 /* Stopped in either way, the model of the last update is there. */
 static void a_run_can_be_stopped(void **state)
 {
@@ -548,6 +620,7 @@ int main(void)
         cmocka_unit_test(settings_are_those_of_a_run_file),
         cmocka_unit_test(the_table_of_settings_is_there),
         cmocka_unit_test(a_run_tells_its_steps),
+        cmocka_unit_test(a_dry_run_tells_the_log_alone),
         cmocka_unit_test(a_run_can_be_stopped),
         cmocka_unit_test(text_becomes_tokens_and_text),
         cmocka_unit_test(a_conversation_has_one_bos),

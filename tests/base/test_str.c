@@ -120,6 +120,9 @@ static void sizes_for_people(void **state)
     assert_string_equal(str_format_bytes(buffer, 1536.0), "1.5 KiB");
     assert_string_equal(str_format_bytes(buffer, 1.5 * 1024 * 1024 * 1024), "1.5 GiB");
     assert_string_equal(str_format_bytes(buffer, 300.0 * 1024 * 1024), "300 MiB");
+    assert_string_equal(str_plural(0), "s");
+    assert_string_equal(str_plural(1), "");
+    assert_string_equal(str_plural(2), "s");
 }
 
 /* Every sequence of up to four bytes from the borders of the ranges, against decoding. */

@@ -150,6 +150,7 @@ static void once_and_the_same(void **state)
         struct records records = {0};
         open_or_fail(&records, &text_rows, cache_folder, round == 1 ? 0 : 3);
         assert_int_equal(records.sources[0].is_cached, round > 0);
+        assert_true(records.sources[0].is_kept);
         assert_true(records.sources[0].weight == 1.5);
         assert_string_equal(records.sources[0].name, rows_path);
         assert_same(&plain, &records);
@@ -215,6 +216,11 @@ static void small_files_stay_in_memory(void **state)
     assert_int_equal(records.n_sources, 2);
     assert_int_equal(records.n, 26100);
     assert_int_equal(records.sources[1].first, 100);
+    assert_true(!records.sources[0].is_kept && records.sources[1].is_kept);
+    struct error err;
+    char *chosen = records_cache_folder(NULL, &err);
+    assert_string_equal(chosen, users);
+    mem_free(chosen);
     assert_int_equal(records_example(&records, 99).source, 0);
     assert_int_equal(records_example(&records, 100).source, 1);
     assert_int_equal(records.counts.n_rows, 26100);
@@ -236,6 +242,7 @@ static void folders_that_cannot_be(void **state)
         open_or_fail(&records, &text_rows, NULL, 0);
         assert_int_equal(records.n, 26000);
         assert_false(records.sources[0].is_cached);
+        assert_false(records.sources[0].is_kept);
         records_deinit(&records);
         unsetenv("XDG_CACHE_HOME");
         setenv("HOME", "nowhere", 1);

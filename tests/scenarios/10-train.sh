@@ -87,7 +87,12 @@ check "memory by purpose" bash -c "for p in weights gradients moments activation
 check "operations and time" bash -c "grep -Eq '^  FLOPs a token +[0-9]' plan && grep -Eq '^  time +[0-9]' plan"
 check "and what becomes of rows" grep -Eq '^    row 1 +11 tokens, 10 with loss$' plan
 check "and writes nothing" [ ! -e dry ]
-check "and says so" grep -q '^Dry run: ' log
+check "and says so" grep -q '^Dry run: .* nothing was trained or written$' log
+"$LATHE" train run.yaml --set run=dry --set data.cache=tokens --dry-run >plan 2>log
+check "but the token cache, which it names" grep -q '^Dry run: .* nothing was trained; the token cache was written to tokens$' log
+"$LATHE" train run.yaml --set run=dry --set train.epochs=0 --set train.steps=1 --set train.batch_rows=1 --dry-run >plan 2>log
+check "one step of one row is no plural" grep -q '^1 step of 1 row of [0-9]* tokens, 1 row a pass' log
+check "and one figure of memory" [ "$(sed -n 's/^.* trained; \(.*\) planned$/\1/p' log)" = "$(sed -n 's/^  planned  *\([0-9.]* [A-Za-z]*\)  .*/\1/p' plan)" ]
 "$LATHE" train run.yaml --dry-run 2>log >plan
 check "a dry run tells of a folder in the way" grep -q 'would be refused: run folder run exists' log
 "$LATHE" train run.yaml --set run=dry --dry-run 2>log >plan

@@ -71,7 +71,7 @@ refused "weights for each file" 2 "data.weights has 2 numbers" $dry --set data.t
 # A share of the rows is held out where no file is.
 share="$dry --set data.eval=null --set data.eval_share=0.2"
 check "a share is held out" quiet $share 2>share.txt
-check "of each file" grep -qF "14 of 70 examples are held out" share.txt
+check "of each file" grep -qF "Held out: 14 of 70 examples" share.txt
 
 # Broken rows.
 (rows 0 3 && echo '{"input_ids": 1}' && rows 3 3 && echo '{' && rows 6 3) >bad.jsonl
@@ -81,7 +81,7 @@ refused "one broken row too many" 3 "bad.jsonl:8: column 1" $bad --set data.max_
 for i in 1 2; do
     check "broken rows within the limit ($i)" quiet $bad --set data.max_bad_rows=2 2>bad.txt
     check "each is named ($i)" [ "$(grep -c 'warning: bad.jsonl:[48]: .*left out' bad.txt)" = 2 ]
-    check "and they are counted ($i)" grep -qF "2 of 11 rows are broken" bad.txt
+    check "and they are counted ($i)" grep -qF "2 of 11 rows: broken, left out" bad.txt
 done
 
 # Long rows.
@@ -95,11 +95,11 @@ EOF
 echo '{"text": "one two three four five six seven eight nine ten eleven twelve"}' >text.jsonl
 echo '{"text": "one"}' >>text.jsonl
 check "cut" quiet $text 2>text.txt
-check "the cut is counted" grep -qF "1 of 2 rows are longer than data.row_tokens and were cut" text.txt
+check "the cut is counted" grep -qF "1 of 2 rows: longer than data.row_tokens, cut" text.txt
 check "dropped" quiet $text --set data.overlong=drop 2>text.txt
-check "the drop is counted" grep -qF "text.jsonl: 1 examples" text.txt
+check "the drop is counted" grep -qF "text.jsonl: 1 example, " text.txt
 check "split" quiet $text --set data.overlong=split 2>text.txt
-check "the split is counted" grep -qF "1 of 2 rows are longer than data.row_tokens and were split" text.txt
+check "the split is counted" grep -qF "1 of 2 rows: longer than data.row_tokens, split" text.txt
 refused "no split of other formats" 2 "data.overlong split is for data.format text" $dry --set data.overlong=split
 refused "a template of another format" 2 "data.template is for" $dry --set 'data.template="{x}"'
 
