@@ -14,9 +14,9 @@ fuzz:
 fuzz-run: $(FUZZ_PROGRAMS)
 	@tools/fuzz $(or $(FUZZ_SECONDS),60) $(FUZZ_PROGRAMS)
 # Short tests only: valgrind is 20 to 50 times slower.
-SHORT_TESTS := base/ mesh/ formats/ text/ data/ app/ api/ model/test_config model/test_params \
+SHORT_TESTS := base/ mesh/ formats/ text/ data/ app/ model/test_config model/test_params \
   model/test_lora train/test_settings train/test_metrics train/test_schedule fuzz/
-LONG_TESTS  := data/test_ingest data/test_records_hard
+LONG_TESTS  := data/test_ingest data/test_records_hard data/test_records_open
 valgrind: tests
 	@TEST_UNDER="valgrind -q --error-exitcode=99 --leak-check=full --errors-for-leak-kinds=definite" \
 	  TEST_TIMEOUT=1200 $(RUN_TESTS) $(filter-out $(addprefix $(OUT)/tests/,$(LONG_TESTS)), \
