@@ -291,6 +291,8 @@ static void print_json(const struct run *run, const struct generate_result *resu
                         rate_or_null(speed.prompt_tokens, speed.prompt_seconds));
     json_object_set_new(root, "tokens_per_s",
                         rate_or_null(speed.answer_tokens, speed.answer_seconds));
+    const size_t cache_bytes = decoding_cache_bytes(generate_decoding(run->generator));
+    json_object_set_new(root, "cache_bytes", json_integer((json_int_t)cache_bytes));
     json_dumpf(root, stdout, JSON_REAL_PRECISION(6));
     putchar('\n');
     json_decref(root);

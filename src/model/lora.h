@@ -72,7 +72,6 @@ void lora_close(struct lora *lora); /* takes NULL */
 /* The options that make the same adapters; borrowed. Targets are whole names. */
 const struct lora_options *lora_options_of(const struct lora *lora);
 const char *lora_base_name(const struct lora *lora); /* what it says; "" if nothing */
-enum dtype lora_dtype(const struct lora *lora);      /* of the tensors in the file */
 
 /* Rows of A or B in the table (a weights_read_fn; context is the struct lora). */
 MUST_USE bool lora_read(void *lora, int param, int64_t first_row, int64_t n_rows,

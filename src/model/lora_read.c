@@ -32,7 +32,6 @@ struct lora {
     const struct tensor_view **places; /* [rows of adapters], by index - n_model */
     struct lora_options options;
     const char *base_name; /* "" if the config has none */
-    enum dtype dtype;      /* of the first tensor */
 };
 
 /* ---- the config ---- */
@@ -347,7 +346,6 @@ static bool open_tensors(struct lora *lora, struct params *params, const char *p
                             lora_scale(&lora->options));
         lora->places = arena_alloc_array(
             lora->arena, (size_t)(params->n - params->n_model), sizeof(*lora->places));
-        lora->dtype = safetensors_at(lora->file, 0)->dtype;
         done = place_tensors(lora, path, err);
     }
     mem_free(has_adapter);
@@ -408,11 +406,6 @@ const struct lora_options *lora_options_of(const struct lora *lora)
 const char *lora_base_name(const struct lora *lora)
 {
     return lora->base_name;
-}
-
-enum dtype lora_dtype(const struct lora *lora)
-{
-    return lora->dtype;
 }
 
 bool lora_read(void *context, int param, int64_t first_row, int64_t n_rows,

@@ -47,8 +47,7 @@ struct decoding {
     struct pass passes[N_PASSES];
     struct named_buffer *buffers; /* owned ones, of all kinds */
     size_t n_buffers, buffer_capacity;
-    size_t parameter_bytes; /* of those that are the decoding's copies */
-    struct buffer *logits;  /* [rows, V] of the last pass */
+    struct buffer *logits;                  /* [rows, V] of the last pass */
     struct buffer *keys[GEMMA_CACHE_KINDS]; /* [rows, slots] */
 
     /* Staging, and what the caches hold. */
@@ -129,7 +128,6 @@ static struct buffer *parameter_buffer(struct decoding *decoding, const char *na
         !param_rows_load(buffer, params, param, source->read, source->context, err)) {
         return NULL;
     }
-    decoding->parameter_bytes += type_bytes(type);
     return buffer;
 }
 
@@ -575,9 +573,4 @@ size_t decoding_cache_bytes(const struct decoding *decoding)
     memcpy(shape.slots, decoding->n_slots, sizeof(shape.slots));
     return (size_t)gemma_cache_elements(decoding->options.config, &shape) *
            sizeof(float);
-}
-
-size_t decoding_parameter_bytes(const struct decoding *decoding)
-{
-    return decoding->parameter_bytes;
 }

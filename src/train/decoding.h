@@ -70,8 +70,7 @@ MUST_USE bool decoding_rewind(struct decoding *decoding, int32_t row, int32_t n)
 /* Forgets all rows, as when the parameters have changed. */
 void decoding_reset(struct decoding *decoding);
 
-/* Bytes of the caches, and of the parameters that the decoding holds itself. */
+/* Bytes of the caches of keys and values. */
 size_t decoding_cache_bytes(const struct decoding *decoding);
-size_t decoding_parameter_bytes(const struct decoding *decoding);
 
 #endif

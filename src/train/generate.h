@@ -87,6 +87,7 @@ struct generate_speed generate_last_speed(const struct generator *generator);
 /* The parameters have changed: nothing that was read counts any more. */
 void generate_forget(struct generator *generator);
 
+/* The one that it feeds, for questions. */
 const struct decoding *generate_decoding(const struct generator *generator);
 
 #endif

@@ -431,17 +431,3 @@ size_t step_state_bytes(const struct step *step)
     }
     return bytes;
 }
-
-/* Programs run one after the other and may share: the largest counts. */
-size_t step_working_bytes(const struct step *step)
-{
-    const struct program *programs[] = {step->grad.bound.program,
-                                        step->evaluate.bound.program};
-    size_t bytes = step_update_bytes(step);
-    for (size_t i = 0; i < ARRAY_LENGTH(programs); i++) {
-        if (programs[i] != NULL && backend_program_bytes(programs[i]) > bytes) {
-            bytes = backend_program_bytes(programs[i]);
-        }
-    }
-    return bytes;
-}

@@ -115,9 +115,7 @@ struct buffer *step_param_buffer(void *step, int param);
  * the engine's memory cannot be read in place. [elements of the tensor] */
 const float *step_gradient(struct step *step, int param);
 
-/* Bytes of state (parameters, sums, moments; not what is read in place) and of working
- * memory on this process. */
+/* Bytes of state (parameters, sums, moments; not what is read in place) on this process. */
 size_t step_state_bytes(const struct step *step);
-size_t step_working_bytes(const struct step *step);
 
 #endif

@@ -88,7 +88,4 @@ MUST_USE bool step_update_create(struct step *step, const struct graph *grad,
                                  struct error *err);
 void step_update_destroy(struct step *step);
 
-/* Working memory of these programs, the largest. */
-size_t step_update_bytes(const struct step *step);
-
 #endif

@@ -94,19 +94,6 @@ void step_update_destroy(struct step *step)
     mem_free(step->group_norms);
 }
 
-size_t step_update_bytes(const struct step *step)
-{
-    const struct program *programs[] = {step->update.bound.program,
-                                        step->norms.bound.program};
-    size_t bytes = 0;
-    for (size_t i = 0; i < ARRAY_LENGTH(programs); i++) {
-        if (programs[i] != NULL && backend_program_bytes(programs[i]) > bytes) {
-            bytes = backend_program_bytes(programs[i]);
-        }
-    }
-    return bytes;
-}
-
 /*
  * c1 = 1 - beta1^count, c2 = 1 - beta2^count
  * in f64 and rounded once. A skipped step does not count: the next one has the same

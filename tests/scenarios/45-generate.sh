@@ -14,7 +14,7 @@ generate --prompt "Tom has 5 apples." --temperature 0 --max-tokens 12 >text.txt
 check "a prompt is gone on from" [ -s text.txt ]
 generate --prompt "Tom has 5 apples." --temperature 0 --max-tokens 12 --json >text.json
 check "json holds text, ids, end and speeds" \
-    grep -qE '^\{"text": ".*", "ids": \[[0-9, ]+\], "end": "(end|max-tokens)", "prompt_tokens": [0-9]+, "prompt_tokens_per_s": [0-9.e+]+, "tokens_per_s": [0-9.e+]+\}$' text.json
+    grep -qE '^\{"text": ".*", "ids": \[[0-9, ]+\], "end": "(end|max-tokens)", "prompt_tokens": [0-9]+, "prompt_tokens_per_s": [0-9.e+]+, "tokens_per_s": [0-9.e+]+, "cache_bytes": [1-9][0-9]*\}$' text.json
 ids=$(sed 's/.*"ids": \[\([^]]*\)\].*/\1/' text.json)
 "$LATHE" tokenize "$model" --decode "$ids" >decoded.txt
 check "the ids are the text" cmp text.txt decoded.txt
