@@ -16,8 +16,7 @@ EOS = 1
 
 def tokenize(lathe, model, text):
     done = subprocess.run(
-        [lathe, "tokenize", model, "--file", "/dev/stdin"],
-        input=text, capture_output=True, text=True, check=True,
+        [lathe, "tokenize", model, "--", text], capture_output=True, text=True, check=True
     )
     return [int(word) for word in done.stdout.replace(",", " ").split()]
 
