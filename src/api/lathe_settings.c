@@ -47,21 +47,14 @@ bool lathe_settings_read_environment(struct lathe_settings *settings,
            lathe_report(error, &err);
 }
 
-/* As --set takes it, so the rules for values are the same. A key with a "=" would move
- * the border between the two. */
+/* As --set takes it, so the rules for values are the same. */
 bool lathe_settings_set(struct lathe_settings *settings, const char *key,
                         const char *value, struct lathe_error *error)
 {
     struct error err;
-    if (settings_find(key) == NULL) {
-        settings_unknown_key("lathe_settings_set", key, &err);
-        return lathe_report(error, &err);
-    }
-    struct str assignment = {0};
-    str_printf(&assignment, "%s=%s", key, value);
-    const bool done = settings_set(&settings->settings, assignment.text, &err);
-    str_deinit(&assignment);
-    return done || lathe_report(error, &err);
+    return settings_set_key(&settings->settings, key, value, "lathe_settings_set",
+                            &err) ||
+           lathe_report(error, &err);
 }
 
 bool lathe_settings_check(const struct lathe_settings *settings,

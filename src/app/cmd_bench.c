@@ -59,14 +59,7 @@ static bool read_count(const char *option, const char *text, int64_t otherwise,
 static bool take_setting(struct settings *settings, const char *option, const char *key,
                          const char *text, struct error *err)
 {
-    if (text == NULL) {
-        return true;
-    }
-    struct str assignment = {0};
-    str_printf(&assignment, "%s=%s", key, text);
-    const bool done = settings_set(settings, str_text(&assignment), err);
-    str_deinit(&assignment);
-    return done || error_wrap(err, "%s %s", option, text);
+    return text == NULL || settings_set_key(settings, key, text, option, err);
 }
 
 /* What was not given has the values that this benchmark is about. The environment is left

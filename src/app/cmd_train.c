@@ -1,10 +1,9 @@
 /*
  * cmd_train - lathe train RUN.yaml: settings from their sources, then the trainer.
  */
-#include <string.h>
-
 #include "app/arguments.h"
 #include "app/command.h"
+#include "app/data_arguments.h"
 #include "base/error.h"
 #include "base/interrupt.h"
 #include "train/settings.h"
@@ -12,28 +11,10 @@
 
 /* What the command line gives. */
 struct train_arguments {
-    struct argument_list sets;      /* --set, in order */
+    struct data_arguments data;     /* the settings */
     struct trainer_options options; /* what is no setting of the run */
     bool wants_help;
 };
-
-/* Later sources win: run file, environment, --set in the order given. Settings are
- * checked as a whole at the end, since a later source may repair what an earlier one
- * left inconsistent. A fault names its source. */
-static bool read_settings(const char *run_file, const struct argument_list *sets,
-                          struct settings *settings, struct error *err)
-{
-    if (!settings_read_file(settings, run_file, err) ||
-        !settings_read_environment(settings, err)) {
-        return false;
-    }
-    for (int i = 0; i < sets->n; i++) {
-        if (!settings_set(settings, sets->items[i], err)) {
-            return false;
-        }
-    }
-    return settings_check(settings, err);
-}
 
 /* The settings live as long as the run, because the trainer borrows them. Whether the
  * run folder may be replaced is asked on the command line only: a run file that says so
@@ -43,7 +24,7 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
 {
     struct train_arguments given = {0};
     const struct argument_option options[] = {
-        {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.sets,
+        {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.data.sets,
          "a setting over the run file's; again for more"},
         {"--overwrite", NULL, ARGUMENT_SWITCH, &given.options.overwrites,
          "replace the run folder if it is there"},
@@ -66,14 +47,15 @@ bool cmd_train(const struct command *command, int argc, char *const *argv,
     if (arguments.n != 1) {
         return command_usage_error(command, "expected one run file", err);
     }
-    /* settings_deinit takes settings that were read only in part. */
-    struct settings settings;
-    settings_init(&settings);
+    given.data.run = arguments.items[0];
     /* A run is worth more than a terminal: it goes on when nobody reads its lines. */
     interrupt_install();
     interrupt_ignore_broken_pipe();
-    const bool done = read_settings(arguments.items[0], &given.sets, &settings, err) &&
-                      trainer_run(&settings, &given.options, err);
-    settings_deinit(&settings);
+    /* Checked as a whole at the end: a later source may repair what an earlier one left
+     * inconsistent. */
+    const bool done = data_arguments_read(&given.data, err) &&
+                      settings_check(&given.data.settings, err) &&
+                      trainer_run(&given.data.settings, &given.options, err);
+    data_arguments_deinit(&given.data);
     return done;
 }

@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 
-/* The order of `lathe train`: what shows rows must read them as training does. --format
- * is a short way to write one of the settings. */
+/* Later sources win, and a fault names its source. --format is a short way to write one
+ * of the settings. */
 bool data_arguments_read(struct data_arguments *data, struct error *err)
 {
     settings_init(&data->settings);
@@ -22,14 +22,8 @@ bool data_arguments_read(struct data_arguments *data, struct error *err)
             return false;
         }
     }
-    if (data->format == NULL) {
-        return true;
-    }
-    struct str assignment = {0};
-    str_printf(&assignment, "data.format=%s", data->format);
-    const bool done = settings_set(&data->settings, assignment.text, err);
-    str_deinit(&assignment);
-    return done;
+    return data->format == NULL || settings_set_key(&data->settings, "data.format",
+                                                    data->format, "--format", err);
 }
 
 void data_arguments_deinit(struct data_arguments *data)

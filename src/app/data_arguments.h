@@ -1,6 +1,7 @@
 /*
- * data_arguments - how rows are read, for commands without a run: as a run file says
- * (--run), as the environment says, and as --set says over both.
+ * data_arguments - settings as the command line gives them: of a run file, of the
+ * environment over it, and of --set over both, in the order given. `lathe train` reads
+ * them in this way, and what shows or scores rows (--run) has to read rows as it does.
  *
  *     struct data_arguments data = {0};
  *     ... options {"--run", ...&data.run}, {"--set", ...&data.sets} ...
@@ -23,7 +24,8 @@ struct data_arguments {
     bool is_read; /* settings hold something */
 };
 
-/* The settings are not checked as a whole: model and run folder may be missing. */
+/* The settings are not checked as a whole, which commands without a run cannot ask for:
+ * model and run folder may be missing. */
 MUST_USE bool data_arguments_read(struct data_arguments *data, struct error *err);
 void data_arguments_deinit(struct data_arguments *data); /* takes a zeroed one */
 

@@ -412,6 +412,13 @@ bool settings_read_environment(struct settings *settings, struct error *err)
 }
 
 /* Through YAML, so that null, quotes and lists mean what they mean in a run file. */
+bool settings_set_key(struct settings *settings, const char *key, const char *value,
+                      const char *where, struct error *err)
+{
+    return settings_find(key) == NULL ? settings_unknown_key(where, key, err)
+                                      : set_from_yaml(settings, key, value, where, err);
+}
+
 bool settings_set(struct settings *settings, const char *assignment, struct error *err)
 {
     const char *equals = strchr(assignment, '=');
@@ -421,10 +428,7 @@ bool settings_set(struct settings *settings, const char *assignment, struct erro
     /* Zeroed, so the copy ends with a NUL. */
     char *key = arena_alloc(settings->arena, (size_t)(equals - assignment) + 1);
     memcpy(key, assignment, (size_t)(equals - assignment));
-    if (settings_find(key) == NULL) {
-        return settings_unknown_key("--set", key, err);
-    }
-    return set_from_yaml(settings, key, equals + 1, "--set", err);
+    return settings_set_key(settings, key, equals + 1, "--set", err);
 }
 
 /* A section is worth a message of its own: its name is right, the place is not. */

@@ -159,6 +159,10 @@ MUST_USE bool settings_read_environment(struct settings *settings, struct error 
 MUST_USE bool settings_set(struct settings *settings, const char *assignment,
                            struct error *err);
 
+/* The same with key and value apart; `where` begins messages ("--format"). */
+MUST_USE bool settings_set_key(struct settings *settings, const char *key,
+                               const char *value, const char *where, struct error *err);
+
 /* What one key alone cannot tell: things that are missing, or do not go together. */
 MUST_USE bool settings_check(const struct settings *settings, struct error *err);
 

@@ -22,8 +22,8 @@ refused "no such shape" 2 "shapes are gemma3-270m" "$LATHE" bench --model-shape 
 refused "no rows" 2 "--rows 0: expected a whole number from 1" "$LATHE" bench --rows 0
 refused "rows that are no number" 2 "--rows 4x" "$LATHE" bench --rows 4x
 refused "no steps" 2 "--steps -1" "$LATHE" bench --steps -1
-refused "rows of one token" 2 "--row-tokens 1" "$LATHE" bench --row-tokens 1
-refused "no such precision" 2 "--precision f16" "$LATHE" bench --precision f16
+refused "rows of one token" 2 "--row-tokens:" "$LATHE" bench --row-tokens 1
+refused "no such precision" 2 "--precision:" "$LATHE" bench --precision f16
 refused "no such setting" 2 "train.rows" "$LATHE" bench --set train.rows=3
 refused "weights of a file" 2 "bench makes up its weights" "$LATHE" bench --set init=weights
 refused "adapters that answer" 2 "does not go with --generate" "$LATHE" bench --generate --lora 4

@@ -169,6 +169,8 @@ static void later_sources_win(void **state)
     assert_int_equal(settings.train.epochs, 5);
     assert_int_equal(settings.train.freeze.n, 2);
     assert_true(settings.train.optimizer.lr == 1e-3);
+    assert_true(settings_set_key(&settings, "train.freeze", "[a, b]", "--it", &err));
+    assert_int_equal(settings.train.freeze.n, 2);
     assert_true(settings_set(&settings, "train.epochs=7", &err));
     assert_true(settings_set(&settings, "data.template=\"Q: {q}\\nA: \"", &err));
     assert_int_equal(settings.train.epochs, 7);
@@ -237,6 +239,11 @@ static void set_and_environment_name_their_source(void **state)
     assert_string_equal(err.message, "--set train.epochs: expected key=value");
     assert_false(settings_set(&settings, "train=3", &err));
     assert_string_equal(err.message, "--set: train is a section: give its keys");
+    assert_false(settings_set_key(&settings, "a=b", "1", "--it", &err));
+    assert_non_null(strstr(err.message, "--it: unknown setting a=b"));
+    assert_false(settings_set_key(&settings, "train.epochs", "x", "--it", &err));
+    assert_non_null(strstr(err.message, "train.epochs: expected a whole number"));
+    assert_int_equal(strncmp(err.message, "--it:", 5), 0);
     setenv("LATHE_SEED", "x", 1);
     assert_false(settings_read_environment(&settings, &err));
     unsetenv("LATHE_SEED");
@@ -429,10 +436,18 @@ static void the_reference_recipe_is_the_scripts(void **state)
     struct error err;
     settings_init(&script);
     settings_init(&ours);
-    assert_true(settings_read_file(&script, "examples/reference.yaml", &err));
+    if (!settings_read_file(&script, "examples/reference.yaml", &err) ||
+        !settings_check(&script, &err)) {
+        fail_msg("%s", err.message);
+    }
     assert_string_equal(script.data.template_text,
                         "Instruction: {instruction}\nResponse: ");
     assert_int_equal(script.data.row_tokens, 512);
+    assert_int_equal(script.data.ignore.n, 2); /* D4 */
+    assert_string_equal(script.data.ignore.items[0], "context");
+    assert_string_equal(script.data.ignore.items[1], "category");
+    assert_int_equal(ours.data.ignore.n, 0);
+    assert_true(script.data.shuffle);
     assert_false(script.data.pack);
     assert_true(ours.data.pack);
     assert_int_equal(script.data.loss_on, RECORDS_LOSS_ON_ALL);
@@ -445,9 +460,16 @@ static void the_reference_recipe_is_the_scripts(void **state)
     assert_int_equal(script.train.batch_rows_per_rank, 4);
     assert_true(script.train.optimizer.lr == 2e-5);
     assert_true(script.train.optimizer.weight_decay == 0.01);
+    assert_true(script.train.optimizer.beta1 == 0.9);
+    assert_true(script.train.optimizer.beta2 == 0.999);
+    assert_true(script.train.optimizer.eps == 1e-8);
+    assert_int_equal(script.train.rounding, ROUNDING_NEAREST); /* D7 */
+    assert_int_equal(ours.train.rounding, ROUNDING_AUTO);
     assert_true(script.train.clip_norm == 0.0);
     assert_true(ours.train.clip_norm == 1.0);
     assert_int_equal(script.train.schedule.kind, SCHEDULE_CONSTANT);
+    assert_int_equal(script.train.schedule.warmup_steps, 0);
+    assert_int_equal(script.train.freeze.n, 1);
     assert_string_equal(script.train.freeze.items[0], "*embed_tokens_per_layer*");
     settings_deinit(&script);
     settings_deinit(&ours);
