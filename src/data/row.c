@@ -25,6 +25,7 @@ void row_clear(struct row *row)
     row->n = 0;
     row->n_documents = 0;
     row->has_lost_thought = false;
+    row->fault_field = NULL;
 }
 
 /* Tokens may come in one go and their weights afterwards, so n follows the weights. */
@@ -135,7 +136,7 @@ bool row_from_text(struct row *row, const struct tokenizer *tokenizer, const cha
 
 /* The member as an array of n elements; *is_there says whether there is one. null
  * counts as absent, as many writers of such rows put it there. */
-static bool find_array(const json_t *object, const char *key, size_t n,
+static bool find_array(struct row *row, const json_t *object, const char *key, size_t n,
                        const json_t **array, struct error *err)
 {
     *array = json_object_get(object, key);
@@ -144,6 +145,7 @@ static bool find_array(const json_t *object, const char *key, size_t n,
         return true;
     }
     if (!json_is_array(*array) || json_array_size(*array) != n) {
+        row->fault_field = key;
         return error_set(err, ERROR_DATA,
                          "%s: expected an array of %zu integers, as many as input_ids",
                          key, n);
@@ -153,10 +155,11 @@ static bool find_array(const json_t *object, const char *key, size_t n,
 
 /* Element i of an array, an integer of min .. max. Ranges are checked in 64 bits before
  * anything is narrowed. */
-static bool element(const json_t *array, size_t i, const char *key, int64_t min,
-                    int64_t max, int64_t *value, struct error *err)
+static bool element(struct row *row, const json_t *array, size_t i, const char *key,
+                    int64_t min, int64_t max, int64_t *value, struct error *err)
 {
     const json_t *item = json_array_get(array, i);
+    row->fault_field = key; /* for as long as this is not known to be right */
     if (!json_is_integer(item)) {
         return error_set(err, ERROR_DATA, "%s[%zu] is not an integer", key, i);
     }
@@ -165,6 +168,7 @@ static bool element(const json_t *array, size_t i, const char *key, int64_t min,
         return error_set(err, ERROR_DATA, "%s[%zu] is %lld, expected %lld to %lld", key,
                          i, (long long)*value, (long long)min, (long long)max);
     }
+    row->fault_field = NULL;
     return true;
 }
 
@@ -181,11 +185,12 @@ struct token_arrays {
 
 /* Finds the members and checks their lengths. The comparison is written so that NaN
  * fails it. A weight of 0 is allowed and makes the row carry no loss. */
-static bool find_arrays(const json_t *object, struct token_arrays *arrays,
-                        struct error *err)
+static bool find_arrays(struct row *row, const json_t *object,
+                        struct token_arrays *arrays, struct error *err)
 {
     arrays->ids = json_object_get(object, "input_ids");
     if (!json_is_array(arrays->ids)) {
+        row->fault_field = arrays->ids == NULL ? NULL : "input_ids";
         return error_set(err, ERROR_DATA, "input_ids: expected an array of integers");
     }
     const size_t n = json_array_size(arrays->ids);
@@ -194,13 +199,14 @@ static bool find_arrays(const json_t *object, struct token_arrays *arrays,
     if (weight != NULL) {
         const double value = json_is_number(weight) ? json_number_value(weight) : -1;
         if (!(value >= 0 && value <= (double)FLT_MAX)) {
+            row->fault_field = "weight";
             return error_set(err, ERROR_DATA, "weight: expected a number of 0 or more");
         }
         arrays->weight = (float)value;
     }
-    return find_array(object, "labels", n, &arrays->labels, err) &&
-           find_array(object, "position_ids", n, &arrays->positions, err) &&
-           find_array(object, "attention_mask", n, &arrays->mask, err);
+    return find_array(row, object, "labels", n, &arrays->labels, err) &&
+           find_array(row, object, "position_ids", n, &arrays->positions, err) &&
+           find_array(row, object, "attention_mask", n, &arrays->mask, err);
 }
 
 /* Begins a document where the positions say so. Only their restarts matter: attention
@@ -211,13 +217,14 @@ static bool take_position(struct row *row, struct token_arrays *arrays, size_t i
                           struct error *err)
 {
     int64_t position = arrays->position_before + 1;
-    if (arrays->positions != NULL &&
-        !element(arrays->positions, i, "position_ids", 0, INT32_MAX, &position, err)) {
+    if (arrays->positions != NULL && !element(row, arrays->positions, i, "position_ids",
+                                              0, INT32_MAX, &position, err)) {
         return false;
     }
     if (row->n == 0 || position <= arrays->position_before) {
         row_begin_document(row);
     } else if (position != arrays->position_before + 1) {
+        row->fault_field = "position_ids";
         return error_set(
             err, ERROR_DATA,
             "position_ids[%zu] is %lld after %lld: expected one more, or a "
@@ -237,20 +244,21 @@ static bool take_token(struct row *row, struct token_arrays *arrays, size_t i,
     int64_t id = 0;
     int64_t label;
     int64_t mask = 1;
-    if (!element(arrays->ids, i, "input_ids", 0, arrays->max_id, &id, err)) {
+    if (!element(row, arrays->ids, i, "input_ids", 0, arrays->max_id, &id, err)) {
         return false;
     }
     label = id;
-    if ((arrays->labels != NULL &&
-         !element(arrays->labels, i, "labels", -100, arrays->max_id, &label, err)) ||
+    if ((arrays->labels != NULL && !element(row, arrays->labels, i, "labels", -100,
+                                            arrays->max_id, &label, err)) ||
         (arrays->mask != NULL &&
-         !element(arrays->mask, i, "attention_mask", 0, 1, &mask, err))) {
+         !element(row, arrays->mask, i, "attention_mask", 0, 1, &mask, err))) {
         return false;
     }
     if (mask == 0) {
         return true;
     }
     if (label != -100 && label != id) {
+        row->fault_field = "labels";
         return error_set(err, ERROR_DATA,
                          "labels[%zu] is %lld: expected -100 or input_ids[%zu], %lld "
                          "(labels are not shifted)",
@@ -271,7 +279,7 @@ bool row_from_tokens(struct row *row, const json_t *object, int32_t n_vocabulary
         .max_id = n_vocabulary == 0 ? INT32_MAX : n_vocabulary - 1,
         .position_before = -1,
     };
-    if (!find_arrays(object, &arrays, err)) {
+    if (!find_arrays(row, object, &arrays, err)) {
         return false;
     }
     for (size_t i = 0; i < json_array_size(arrays.ids); i++) {

@@ -26,6 +26,9 @@ struct row {
     size_t weight_capacity;
     size_t documents_capacity;
     bool has_lost_thought; /* chat: a thought of a model turn was left out */
+    /* What filling it failed at: a key of the JSON row, as long as that is there; NULL:
+     * the row as a whole, or something that it lacks. */
+    const char *fault_field;
 };
 
 void row_deinit(struct row *row); /* takes a zeroed one */

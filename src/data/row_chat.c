@@ -13,7 +13,8 @@
 /* One conversation on its way; all texts are borrowed from the JSON row. */
 struct conversation {
     const struct row_chat_options *options;
-    const char *key; /* of the array of messages */
+    const char *key;         /* of the array of messages */
+    const char *fault_field; /* as in struct row */
     const json_t *array;
     struct chat_message *messages; /* [n] */
     struct chat_part **parts;      /* [n] of messages with a list, NULL for others */
@@ -46,8 +47,8 @@ static bool is_nothing(const json_t *value)
 }
 
 /* Refuses the fields that are in no list, as records.c does for those of rows (D4). */
-static bool check_extra_fields(const struct conversation *talk, size_t i,
-                               json_t *message, const char *const *used, size_t n_used,
+static bool check_extra_fields(struct conversation *talk, size_t i, json_t *message,
+                               const char *const *used, size_t n_used,
                                struct error *err)
 {
     const char *key;
@@ -62,6 +63,7 @@ static bool check_extra_fields(const struct conversation *talk, size_t i,
             is_known = strcmp(key, talk->options->ignore[k]) == 0;
         }
         if (!is_known) {
+            talk->fault_field = key;
             return error_set(err, ERROR_DATA,
                              "%s, message %zu: field \"%s\" is neither used nor "
                              "ignored: leave it out or name it in data.ignore",
@@ -184,11 +186,13 @@ static bool read_messages(struct conversation *talk, const json_t *object,
     const bool has_both =
         has_messages && conversations != NULL && !json_is_null(conversations);
     if (has_both) {
+        talk->fault_field = "conversations";
         return error_set(err, ERROR_DATA,
                          "the row has both \"messages\" and \"conversations\"");
     }
     talk->key = has_messages || conversations == NULL ? "messages" : "conversations";
     talk->array = has_messages ? messages : conversations;
+    talk->fault_field = talk->array == NULL ? NULL : talk->key;
     if (talk->array == NULL) {
         return error_set(err, ERROR_DATA, "the row has no field \"messages\"");
     }
@@ -282,6 +286,7 @@ bool row_from_chat(struct row *row, const json_t *object,
         chat_render(options->format, talk.messages, talk.n, false, &talk.text,
                     talk.spans, err) &&
         chat_encode(tokenizer, talk.text.text, talk.text.length, &row->tokens, err);
+    row->fault_field = is_done ? NULL : talk.fault_field;
     if (is_done) {
         row_begin_document(row);
         choose_turns(&talk);

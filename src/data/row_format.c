@@ -133,7 +133,7 @@ void row_scratch_destroy(struct row_scratch *scratch)
 
 /* A text field that must be there; null counts as empty. A number is refused rather
  * than printed: there are many ways to print one, and each gives other tokens. */
-static bool text_field(const json_t *object, const char *key,
+static bool text_field(struct row *row, const json_t *object, const char *key,
                        struct template_value *value, struct error *err)
 {
     const json_t *field = json_object_get(object, key);
@@ -146,9 +146,11 @@ static bool text_field(const json_t *object, const char *key,
         value->length = json_string_length(field);
         return true;
     }
-    return json_is_null(field)
-               ? true
-               : error_set(err, ERROR_DATA, "field \"%s\" is not a text", key);
+    if (json_is_null(field)) {
+        return true;
+    }
+    row->fault_field = key;
+    return error_set(err, ERROR_DATA, "field \"%s\" is not a text", key);
 }
 
 /* Whether the key is one of list[n]. */
@@ -177,8 +179,8 @@ static bool is_used(const struct row_format *format, const char *key)
 
 /* Every field is used or left out on purpose (D4). A misspelled name would otherwise
  * train on rows without that part. */
-static bool check_fields(const struct row_format *format, json_t *object,
-                         struct error *err)
+static bool check_fields(const struct row_format *format, struct row *row,
+                         json_t *object, struct error *err)
 {
     const char *key;
     json_t *value;
@@ -186,6 +188,7 @@ static bool check_fields(const struct row_format *format, json_t *object,
     {
         if (!is_used(format, key) &&
             !is_listed(key, format->options->ignore, format->options->n_ignore)) {
+            row->fault_field = key;
             return error_set(err, ERROR_DATA,
                              "field \"%s\" is neither used nor ignored: %s or name it "
                              "in data.ignore",
@@ -208,13 +211,13 @@ static bool text_row(const struct row_format *format, struct row_scratch *scratc
     const struct records_options *options = format->options;
     struct template_value response = {.text = "", .length = 0};
     for (size_t i = 0; i < template_n_fields(format->form); i++) {
-        if (!text_field(object, template_field(format->form, i), &scratch->values[i],
-                        err)) {
+        if (!text_field(&scratch->row, object, template_field(format->form, i),
+                        &scratch->values[i], err)) {
             return false;
         }
     }
     if (format->response != NULL &&
-        !text_field(object, format->response, &response, err)) {
+        !text_field(&scratch->row, object, format->response, &response, err)) {
         return false;
     }
     str_clear(&scratch->text);
@@ -243,6 +246,45 @@ static bool chat_row(const struct row_format *format, struct row_scratch *scratc
     return row_from_chat(&scratch->row, object, &chat, format->tokenizer, err);
 }
 
+/* Where the key stands in the line, without its quotes' escapes: a key that is written
+ * with them is not found. The same word as a text has no colon behind it. */
+static const char *find_key(const char *line, size_t length, const char *key)
+{
+    const size_t n = strlen(key);
+    const char *end = line + length;
+    const char *at = line;
+    while ((at = memmem(at, (size_t)(end - at), key, n)) != NULL) {
+        const char *behind = at + n + 1; /* of the second quote */
+        if (at > line && at[-1] == '"' && behind <= end && behind[-1] == '"') {
+            while (behind < end && strchr(" \t\r", *behind) != NULL &&
+                   *behind != '\0') {
+                behind++;
+            }
+            if (behind < end && *behind == ':') {
+                return at - 1;
+            }
+        }
+        at++;
+    }
+    return NULL;
+}
+
+/* The column of a fault, counted from 1 in characters as libjansson does: that of the
+ * field, or that where the object begins. */
+static long long fault_column(const char *line, size_t length, const char *field)
+{
+    const char *at = field == NULL ? NULL : find_key(line, length, field);
+    if (at == NULL) {
+        for (at = line; at < line + length && (*at == ' ' || *at == '\t'); at++) {
+        }
+    }
+    long long column = 1;
+    for (const char *c = line; c < at; c++) {
+        column += ((unsigned char)*c & 0xC0) != 0x80;
+    }
+    return column;
+}
+
 /* Parses one line into an object. Unlike json_parse it allows NUL in texts and tells
  * the column in the file. */
 static json_t *parse_line(const char *text, size_t length, struct error *err)
@@ -256,7 +298,8 @@ static json_t *parse_line(const char *text, size_t length, struct error *err)
         return NULL;
     }
     if (!json_is_object(object)) {
-        error_set(err, ERROR_DATA, "expected one JSON object in the line");
+        error_set(err, ERROR_DATA, "column %lld: expected one JSON object in the line",
+                  fault_column(text, length, NULL));
         json_decref(object);
         return NULL;
     }
@@ -288,7 +331,12 @@ struct row *row_format_read(const struct row_format *format,
         is_read = row_from_tokens(&scratch->row, object, n_vocabulary, err);
     }
     /* What is missing is told before what is too much: a misspelled name is both. */
-    is_read = is_read && check_fields(format, object, err);
+    is_read = is_read && check_fields(format, &scratch->row, object, err);
+    if (!is_read && err->kind == ERROR_DATA) {
+        error_wrap(err, "column %lld",
+                   fault_column(line, length, scratch->row.fault_field));
+    }
+    scratch->row.fault_field = NULL; /* it may be part of the object */
     json_decref(object);
     return is_read ? &scratch->row : NULL;
 }

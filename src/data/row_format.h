@@ -34,8 +34,9 @@ int32_t row_format_bos(const struct row_format *format);
 struct row_scratch *row_scratch_create(const struct row_format *format);
 void row_scratch_destroy(struct row_scratch *scratch); /* takes NULL */
 
-/* Reads line[0 .. length). NULL where the row is broken: the message names the column or
- * the field, not file and line. The row is valid until the next call. */
+/* Reads line[0 .. length). NULL where the row is broken: the message begins with the
+ * column, not with file and line: that of the field it is about, or of the object where
+ * it lacks something. The row is valid until the next call. */
 MUST_USE struct row *row_format_read(const struct row_format *format,
                                      struct row_scratch *scratch, const char *line,
                                      size_t length, struct error *err);

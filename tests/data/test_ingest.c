@@ -121,7 +121,9 @@ static void same_at_any_number_of_threads(void **state)
         assert_int_equal(result.counts.n_examples, seen.n_entries);
         assert_true(result.counts.n_truncated > 100);
         assert_true(seen.n_blocks >= 9);
+        /* Told of on the way, not only at the end (C19). */
         assert_int_equal(seen.last_done, text.length);
+        assert_true(seen.n_progress >= (threads[i] < 2 ? 2 : 1));
         if (i == 0) {
             first = seen;
         }
@@ -142,11 +144,13 @@ static void broken_rows(void **state)
     struct str text = {0};
     make_text(&text, 1500, 400); /* broken: rows 399, 799, 1199 */
     static const char *const why[] = {
-        "t.jsonl:408: input_ids: expected an array of integers",
-        "t.jsonl:816: input_ids: expected an array of integers; it is broken row 2 of "
+        "t.jsonl:408: column 2: input_ids: expected an array of integers",
+        "t.jsonl:816: column 2: input_ids: expected an array of integers; it is broken "
+        "row 2 of "
         "the file, "
         "data.max_bad_rows is 1",
-        "t.jsonl:1224: input_ids: expected an array of integers; it is broken row 3 of "
+        "t.jsonl:1224: column 2: input_ids: expected an array of integers; it is "
+        "broken row 3 of "
         "the file, "
         "data.max_bad_rows is 2"};
     log_set_level(LOG_ERROR);
@@ -160,9 +164,9 @@ static void broken_rows(void **state)
         assert_string_equal(err.message, most == 3 ? "" : why[most]);
         if (most == 3) {
             assert_string_equal(str_text(&result.faults),
-                                "408: input_ids: expected an array of integers\n"
-                                "816: input_ids: expected an array of integers\n"
-                                "1224: input_ids: expected an array of integers\n");
+                                "408: column 2: input_ids: expected an array of integers\n"
+                                "816: column 2: input_ids: expected an array of integers\n"
+                                "1224: column 2: input_ids: expected an array of integers\n");
             ingest_report("t.jsonl", str_text(&result.faults), 300);
         }
         str_deinit(&result.faults);

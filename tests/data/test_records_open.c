@@ -307,7 +307,7 @@ static void broken_rows(void **state)
         options.max_bad_rows = most;
         assert_false(
             records_open_file(&records, rows_path, &options, small, &reading, &err));
-        snprintf(where, sizeof(where), "%s:%d: field", rows_path,
+        snprintf(where, sizeof(where), "%s:%d: column 2: field", rows_path,
                  most == 1 ? 400 : 200);
         assert_non_null(strstr(err.message, where));
         records_deinit(&records);

@@ -76,7 +76,7 @@ check "of each file" grep -qF "Held out: 14 of 70 examples" share.txt
 # Broken rows.
 (rows 0 3 && echo '{"input_ids": 1}' && rows 3 3 && echo '{' && rows 6 3) >bad.jsonl
 bad="$dry --set data.train=bad.jsonl --set data.weights=null"
-refused "a broken row" 3 "bad.jsonl:4: input_ids" $bad
+refused "a broken row" 3 "bad.jsonl:4: column 2: input_ids" $bad
 refused "one broken row too many" 3 "bad.jsonl:8: column 1" $bad --set data.max_bad_rows=1
 for i in 1 2; do
     check "broken rows within the limit ($i)" quiet $bad --set data.max_bad_rows=2 2>bad.txt

@@ -183,7 +183,7 @@ static void what_is_refused(void **state)
     begin(&setting, 1, 0);
     setting.job.source.config.V = 20; /* ids up to 29 */
     assert_false(job_data_open(&setting.job, &err));
-    assert_non_null(strstr(err.message, "a.jsonl:1: input_ids[2]"));
+    assert_non_null(strstr(err.message, "a.jsonl:1: column 2: input_ids[2]"));
     end(&setting);
 }
 
