@@ -8,7 +8,6 @@
 
 #include "base/clock.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "train/job_params.h"
 #include "train/machine.h"
 #include "train/trainer_parts.h"
@@ -77,7 +76,7 @@ static void print_memory(const struct job *job, struct str *out)
         (size_t)(job->train.counts.n_tokens + job->eval.counts.n_tokens) *
         (sizeof(int32_t) + sizeof(float));
     str_printf(out, "Memory\n");
-    print_bytes("weights", state - gradients - moments, "", out);
+    print_bytes("weights", state - gradients - moments, "in memory", out);
     print_bytes("gradients", gradients, "f32 sums", out);
     print_bytes("moments", moments, "two for each trained number", out);
     print_bytes("activations", job->working_bytes,
