@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "data/loader.h"
 #include "data/records.h"

@@ -19,7 +19,6 @@
 #include "base/interrupt.h"
 #include "base/json.h"
 #include "base/log.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "text/token_list.h"
 #include "text/tokenizer.h"

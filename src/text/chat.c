@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/mem.h"
 #include "base/str.h"
 #include "text/token_list.h"
 #include "text/tokenizer.h"

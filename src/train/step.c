@@ -12,7 +12,6 @@
 #include "base/interrupt.h"
 #include "base/mem.h"
 #include "data/batch.h"
-#include "graph/build.h"
 #include "train/param_rows.h"
 
 /* ---- buffers by name ---- */

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/interrupt.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "train/evaluate.h"
 #include "train/job_data.h"

@@ -10,7 +10,6 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/mem.h"
 #include "train/job_params.h"
 #include "train/trainer_parts.h"
