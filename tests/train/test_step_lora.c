@@ -208,6 +208,103 @@ static void nothing_is_done_before_the_first_adapter(void **state)
     golden_close(golden);
 }
 
+/* What computes a value, in whatever shape it is read. */
+static const struct node *source_of(const struct value *value)
+{
+    while (value->node->op == OP_RESHAPE) {
+        value = value->node->inputs[0];
+    }
+    return value->node;
+}
+
+/* Whether a product of the backward part reads what this node computes. */
+static bool is_kept_for_product(const struct graph *graph, const struct node *node)
+{
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct node *reader = graph->nodes[i];
+        for (int k = 0; k < reader->n_inputs; k++) {
+            if (reader->is_backward && reader->op == OP_MATMUL &&
+                source_of(reader->inputs[k]) == node) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+/* Inputs [B * T, mlp_width] of down projections that are kept: nothing but the gradient of
+ * that matrix needs them. */
+static int count_kept_inputs(const struct graph *graph)
+{
+    int n_kept = 0;
+    for (int i = 0; i < graph->n_nodes; i++) {
+        const struct node *node = graph->nodes[i];
+        if (node->op == OP_MATMUL && !node->is_backward &&
+            strstr(source_of(node->inputs[1])->name, "mlp.down_proj.weight") != NULL) {
+            n_kept += is_kept_for_product(graph, source_of(node->inputs[0]));
+        }
+    }
+    return n_kept;
+}
+
+/* Bytes of working memory of the gradient program, and *n_kept of such inputs. */
+static size_t plan_gradient(const struct step_shape *shape, int *n_kept)
+{
+    const struct mesh mesh = mesh_single();
+    struct engine *engine = golden_engine(1);
+    struct graph *grad = step_graphs_grad(&mesh, shape);
+    const size_t bytes = backend_plan_bytes(engine, grad);
+    *n_kept = count_kept_inputs(grad);
+    graph_destroy(grad);
+    backend_destroy(engine);
+    return bytes;
+}
+
+/* Adapters of the query projections in all layers: the whole backward pass is there, but
+ * what only gradients of matrices read is not kept for it. */
+static void no_activation_is_kept_for_frozen_weights(void **state)
+{
+    (void)state;
+    struct golden *golden = golden_open("gemma4-e2b-tiny");
+    const struct model_config *config = &golden_source(golden)->config;
+    struct params *plain = params_create(config);
+    struct params *adapted = params_create(config);
+    static const char *const targets[] = {"*q_proj"};
+    const struct lora_options options = {
+        .rank = 2, .alpha = 4.0, .targets = targets, .n_targets = 1};
+    CHECK(lora_attach(adapted, &options, &err));
+    bool *trains_all = mem_alloc_array((size_t)plain->n, sizeof(bool));
+    bool *trains_adapter = mem_alloc_array((size_t)adapted->n, sizeof(bool));
+    for (int i = 0; i < plain->n; i++) {
+        trains_all[i] = strstr(plain->info[i].name, "embed_tokens_per_layer") == NULL;
+    }
+    for (int i = adapted->n_model; i < adapted->n; i++) {
+        trains_adapter[i] = true;
+    }
+    struct step_shape shape = shape_of(golden, plain, trains_all);
+    shape.B = 4;
+    shape.T = 64;
+    shape.C = shape.B * shape.T;
+    int n_full, n_adapter;
+    const size_t full = plan_gradient(&shape, &n_full);
+    shape.params = adapted;
+    shape.is_trainable = trains_adapter;
+    const size_t adapter = plan_gradient(&shape, &n_adapter);
+    printf("# activations of a gradient: %zu KiB, with adapters of q alone %zu KiB\n",
+           full >> 10, adapter >> 10);
+    assert_int_equal(n_full, config->L);
+    assert_int_equal(n_adapter, 0);
+    /* At least the inputs of the down projections, of 40 and more each. */
+    const size_t narrow = (size_t)(shape.B * shape.T * config->L * 40) * sizeof(float);
+    assert_true(adapter + narrow <= full);
+    assert_true(adapter <= full / 10 * 9);
+    mem_free(trains_all);
+    mem_free(trains_adapter);
+    params_destroy(plain);
+    params_destroy(adapted);
+    golden_close(golden);
+}
+
 /* ---- what must not matter ---- */
 
 /* A step on the weights and the adapter of the golden case, whatever the batch. */
@@ -492,6 +589,7 @@ int main(void)
         cmocka_unit_test(the_merged_model_gives_the_same_logits),
         cmocka_unit_test(frozen_weights_cost_no_gradient),
         cmocka_unit_test(nothing_is_done_before_the_first_adapter),
+        cmocka_unit_test(no_activation_is_kept_for_frozen_weights),
         cmocka_unit_test(accumulation_does_not_matter),
         cmocka_unit_test(packing_does_not_matter),
         cmocka_unit_test(dropout_leaves_out_its_share),
