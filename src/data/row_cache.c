@@ -26,11 +26,6 @@
 #include "base/mem.h"
 #include "base/pool.h"
 #include "base/str.h"
-#include "text/tokenizer.h"
-
-/* Raised when the layout changes, or what a row becomes: rules of the tokenizer or of
- * formats that no option names. */
-enum { VERSION = 1 };
 
 /* Caches from here on take seconds to check, which is worth a word. */
 static const size_t told_from_bytes = (size_t)1 << 30;
@@ -71,61 +66,6 @@ struct row_cache {
     bool is_kept;
 };
 
-/* --- keys ------------------------------------------------------------------------- */
-
-/* A text with its length in front, so that neighbours cannot run into each other; NULL
- * differs from "". */
-static void hash_text(XXH3_state_t *state, const char *text)
-{
-    const uint64_t length = text == NULL ? UINT64_MAX : strlen(text);
-    XXH3_128bits_update(state, &length, sizeof(length));
-    if (text != NULL) {
-        XXH3_128bits_update(state, text, length);
-    }
-}
-
-struct row_cache_key row_cache_key(const struct line_hash *file,
-                                   const struct records_options *options,
-                                   const struct tokenizer *tokenizer)
-{
-    const bool is_chat = options->format == RECORDS_CHAT;
-    const uint64_t numbers[] = {
-        VERSION,
-        file->low,
-        file->high,
-        tokenizer == NULL ? 0 : tokenizer_fingerprint(tokenizer),
-        options->format,
-        is_chat ? options->chat_format + 1 : 0,
-        options->ends_with_eos,
-        options->loss_on,
-        options->overlong,
-        (uint64_t)options->row_tokens,
-        (uint64_t)options->max_rows,
-        (uint64_t)options->n_vocabulary,
-        options->n_ignore,
-    };
-    XXH3_state_t *state = XXH3_createState();
-    ASSERT(state != NULL);
-    XXH3_128bits_reset(state);
-    XXH3_128bits_update(state, numbers, sizeof(numbers));
-    hash_text(state, options->template_text);
-    hash_text(state, options->response);
-    for (size_t i = 0; i < options->n_ignore; i++) {
-        hash_text(state, options->ignore[i]);
-    }
-    const XXH128_hash_t hash = XXH3_128bits_digest(state);
-    XXH3_freeState(state);
-    return (struct row_cache_key){.low = hash.low64, .high = hash.high64};
-}
-
-char *row_cache_path(const char *folder, const struct row_cache_key *key)
-{
-    char name[64];
-    snprintf(name, sizeof(name), "%016llx%016llx.rows", (unsigned long long)key->high,
-             (unsigned long long)key->low);
-    return file_join(folder, name);
-}
-
 /* --- reading ---------------------------------------------------------------------- */
 
 /* Of header, places and faults; the header's own hash counts as 0. */
@@ -146,7 +86,7 @@ static bool check_tables(const struct row_cache *cache, const struct row_cache_k
     const struct header *header = cache->header;
     const uint64_t bytes = cache->map.length;
     if (bytes < sizeof(*header) || memcmp(header->magic, magic, sizeof(magic)) != 0 ||
-        header->version != VERSION || header->key.low != key->low ||
+        header->version != ROW_CACHE_VERSION || header->key.low != key->low ||
         header->key.high != key->high || header->file_bytes != bytes ||
         header->n_blocks > bytes / sizeof(struct place) || header->places_at > bytes ||
         header->places_at % 8 != 0 || header->faults_bytes > bytes ||
@@ -443,7 +383,7 @@ static bool write_tables(struct row_cache_writer *writer,
                          const struct records_counts *counts, const char *faults,
                          uint64_t *file_bytes, struct error *err)
 {
-    struct header header = {.version = VERSION,
+    struct header header = {.version = ROW_CACHE_VERSION,
                             .key = writer->key,
                             .n_blocks = writer->n_places,
                             .places_at =

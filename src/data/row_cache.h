@@ -31,6 +31,10 @@ struct row_cache;
 struct row_cache_writer;
 struct tokenizer;
 
+/* Raised when the layout changes, or what a row becomes: rules of the tokenizer or of
+ * formats that no option names. */
+enum { ROW_CACHE_VERSION = 1 };
+
 struct row_cache_key {
     uint64_t low, high;
 };

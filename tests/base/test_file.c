@@ -1,5 +1,5 @@
 /*
- * Whole or not at all; messages with the path; links are not followed.
+ * Whole or not at all; messages with the path.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -244,54 +244,6 @@ static void dropped_pages_come_back(void **state)
     mem_free(bytes);
 }
 
-static void folders(void **state)
-{
-    (void)state;
-    struct error err;
-    assert_true(file_make_folders(inside("a/b//c/"), &err));
-    assert_true(file_make_folders(inside("a/b/c"), &err));
-    assert_true(file_is_folder(inside("a/b/c")));
-    assert_true(file_is_empty_folder(inside("a/b/c")));
-    assert_false(file_is_empty_folder(inside("a/b")));
-    assert_false(file_is_empty_folder(inside("nowhere")));
-    assert_true(file_write_atomic(inside("a/f"), "x", 1, &err));
-    assert_false(file_is_folder(inside("a/f")));
-    assert_false(file_is_empty_folder(inside("a/f")));
-    assert_true(file_exists(inside("a/f")));
-    assert_false(file_make_folders(inside("a/f/g"), &err));
-    assert_non_null(strstr(err.message, "a/f"));
-}
-
-static void removal_does_not_follow_links(void **state)
-{
-    (void)state;
-    struct error err;
-    assert_true(file_make_folders(inside("kept"), &err));
-    assert_true(file_write_atomic(inside("kept/f"), "x", 1, &err));
-    assert_true(file_make_folders(inside("gone/deep/deeper"), &err));
-    assert_true(file_write_atomic(inside("gone/deep/f"), "x", 1, &err));
-    assert_int_equal(symlink(inside("kept"), inside("gone/link")), 0);
-    assert_int_equal(symlink("nowhere", inside("gone/deep/dangling")), 0);
-    assert_true(file_remove_tree(inside("gone"), &err));
-    assert_false(file_exists(inside("gone")));
-    assert_content(inside("kept/f"), "x", 1);
-    assert_true(file_remove_tree(inside("gone"), &err)); /* not there: nothing to do */
-}
-
-static void joins(void **state)
-{
-    (void)state;
-    static const char *const cases[][3] = {
-        {"a", "b", "a/b"}, {"a/", "b", "a/b"}, {"a/", "/b", "a/b"},
-        {"/", "b", "/b"},  {"", "b", "b"},     {"a", "b/c", "a/b/c"},
-    };
-    for (size_t i = 0; i < ARRAY_LENGTH(cases); i++) {
-        char *path = file_join(cases[i][0], cases[i][1]);
-        assert_string_equal(path, cases[i][2]);
-        mem_free(path);
-    }
-}
-
 static void a_pipe_is_refused_at_once(void **state)
 {
     (void)state;
@@ -304,18 +256,6 @@ static void a_pipe_is_refused_at_once(void **state)
     assert_non_null(strstr(err.message, "is not a regular file"));
     mem_free(pipe_path);
     assert_true(file_remove_tree(path, &err));
-}
-
-static void a_disk_without_room_is_told(void **state)
-{
-    (void)state;
-    struct error err;
-    assert_true(file_check_room("/tmp", 1, "a byte", &err));
-    assert_false(file_check_room("/tmp", SIZE_MAX, "everything", &err));
-    assert_int_equal(error_exit_code(err.kind), 4);
-    assert_non_null(strstr(err.message, "/tmp: everything needs "));
-    assert_false(file_check_room("/nowhere", 1, "a byte", &err));
-    assert_non_null(strstr(err.message, "/nowhere"));
 }
 
 static void read_in_pieces(void **state)
@@ -346,25 +286,6 @@ static void read_in_pieces(void **state)
     assert_null(file_reader_open("/tmp", &err));
 }
 
-static void where_the_cache_is(void **state)
-{
-    (void)state;
-    struct error err;
-    setenv("XDG_CACHE_HOME", "/some/cache", 1);
-    setenv("HOME", "/some/home/", 1);
-    char *cache = file_cache_folder(&err);
-    assert_string_equal(cache, "/some/cache/lathe");
-    mem_free(cache);
-    setenv("XDG_CACHE_HOME", "relative", 1);
-    cache = file_cache_folder(&err);
-    assert_string_equal(cache, "/some/home/.cache/lathe");
-    mem_free(cache);
-    unsetenv("XDG_CACHE_HOME");
-    unsetenv("HOME");
-    assert_null(file_cache_folder(&err));
-    assert_non_null(strstr(err.message, "HOME"));
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -387,14 +308,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(maps, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(dropped_pages_come_back, make_folder,
                                         remove_folder),
-        cmocka_unit_test_setup_teardown(folders, make_folder, remove_folder),
-        cmocka_unit_test_setup_teardown(removal_does_not_follow_links, make_folder,
-                                        remove_folder),
-        cmocka_unit_test_setup_teardown(joins, make_folder, remove_folder),
         cmocka_unit_test(a_pipe_is_refused_at_once),
-        cmocka_unit_test(a_disk_without_room_is_told),
         cmocka_unit_test(read_in_pieces),
-        cmocka_unit_test(where_the_cache_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
