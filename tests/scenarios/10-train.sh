@@ -53,6 +53,38 @@ bits()
 check "one thread gives the same bits" diff <(bits run/metrics.jsonl) <(bits again/metrics.jsonl)
 check "and the same model" cmp run/model/model.safetensors again/model/model.safetensors
 
+# The line of an epoch, where rows are padded to 32: the mean loss of its targets, and real
+# tokens a second, which are those of the file in the time of its steps. Slots are more.
+"$LATHE" train run.yaml --set run=padded --set data.pack=false 2>/dev/null
+grep '^Epoch ' padded/log.txt >epochs.txt
+for epoch in 1 2; do
+    check "the line of epoch $epoch" grep -qxE \
+        "Epoch $epoch/2 \\| loss=[0-9]+\\.[0-9]{4} \\| epoch_time=[0-9]+\\.[0-9]{2}s \\| tokens/s=[0-9]+\\.[0-9]" \
+        <(sed -n "${epoch}p" epochs.txt)
+done
+check "a line for each epoch" [ "$(wc -l <epochs.txt)" = 2 ]
+# 40 rows of which 3 make a step: 14 steps an epoch.
+sed -n 15,28p padded/metrics.jsonl | while read -r line; do
+    for key in loss n_targets real_tokens_per_s slots_per_s step_ms; do
+        printf '%s ' "$(field "$line" $key)"
+    done
+    echo
+done | awk '{ t += $2; l += $1 * $2; ms += $5; real += $3 * $5; slots += $4 * $5 }
+    END { printf "%.4f %.1f %.1f %.1f\n", l / t, real / ms, real / 1000, slots / 1000 }' >sums.txt
+read -r loss speed n_real n_slots <sums.txt
+said=$(sed -n '2s/.*tokens.s=//p' epochs.txt)
+n_tokens=$(($(tr -cd , <train.jsonl | wc -c) + 40))
+near()
+{
+    awk "BEGIN {exit !($1 > ($2) * 0.999 && $1 < ($2) * 1.001)}"
+}
+check "its loss is that of the steps, by targets ($loss)" grep -q "loss=$loss " <(tail -n 1 epochs.txt)
+check "its tokens are the real ones ($said, $speed)" near "$said" "$speed"
+check "which are those of the file ($n_real, $n_tokens)" near "$n_real" "$n_tokens"
+# Passes are of two rows, so the last of a step may have an empty one.
+n_rows=$((14 * 4 - 2))
+check "slots are rows of 32 ($n_slots)" near "$n_slots" "$n_rows * 32"
+
 # A run by steps ends in the middle of its data, whatever comes behind: here a row with
 # more targets than any before it.
 printf '{"input_ids": [2, 3, 4]}\n' >short-long.jsonl

@@ -68,6 +68,26 @@ dry="$train --dry-run"
 refused "a cache folder that cannot be" 3 "data.cache: run.yaml: " $dry --set data.cache=run.yaml/x
 refused "weights for each file" 2 "data.weights has 2 numbers" $dry --set data.train=a.jsonl
 
+# C19: a file that takes a while shows how far it is, and there is no engine before it has
+# been read. Plain lines: the first and the last, and every five seconds between them.
+awk 'BEGIN {
+    for (i = 0; i < 1800; i++) {
+        printf "{\"input_ids\": [2"
+        for (k = 0; k < 1000; k++) printf ", %d", 100 + (i + k) % 150
+        print "]}"
+    }
+}' >large.jsonl
+check "a large file" quiet $dry --set data.train=large.jsonl --set data.weights=null \
+    --set threads=1 --set data.cache=null 2>large.txt
+grep -n '^tokenising ' large.txt >shown.txt
+check "shows the start" grep -qE '^[0-9]+:tokenising [0-3]/9  MB of large\.jsonl( |$)' \
+    <(head -n 1 shown.txt)
+check "and the end" grep -qE '^[0-9]+:tokenising 9/9  MB of large\.jsonl  ' <(tail -n 1 shown.txt)
+check "in few lines" [ "$(wc -l <shown.txt)" -lt 20 ]
+check "before there is an engine" [ "$(tail -n 1 shown.txt | cut -d: -f1)" -lt \
+    "$(grep -n '^Engine: ' large.txt | cut -d: -f1)" ]
+check "small files show none" bash -c '! grep -q ^tokenising first.txt'
+
 # A share of the rows is held out where no file is.
 share="$dry --set data.eval=null --set data.eval_share=0.2"
 check "a share is held out" quiet $share 2>share.txt

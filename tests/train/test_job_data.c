@@ -187,6 +187,57 @@ static void what_is_refused(void **state)
     end(&setting);
 }
 
+/* What the log showed of a job that is being opened. */
+struct watch {
+    const struct job *job;
+    int n_files;          /* whose rows were told */
+    int n_with_an_engine; /* of them, while there was an engine */
+};
+
+/* A log_line_fn: job_data.c tells of each file once its rows are there. */
+static void watch_line(void *context, enum log_level level, const char *line)
+{
+    struct watch *watch = context;
+    if (level == LOG_NOTE && strstr(line, " examples, ") != NULL) {
+        watch->n_files++;
+        watch->n_with_an_engine += watch->job->engine != NULL;
+    }
+}
+
+/* C19: while rows are prepared there is nothing that could wait for them: the engine, and
+ * with it every thread and every exchange between ranks, is made afterwards. */
+static void no_engine_before_the_rows(void **state)
+{
+    (void)state;
+    static struct setting setting;
+    struct error err = {.message = ""};
+    begin(&setting, 2, 1);
+    const struct trainer_options options = {.is_quiet = true};
+    struct watch watch = {.job = &setting.job};
+    setting.settings.model = "tests/golden/gemma3-tiny";
+    setting.settings.train.steps = 1;
+    log_set_level(LOG_NOTE);
+    log_set_handler(watch_line, &watch);
+    const bool is_open =
+        trainer_job_open(&setting.job, &setting.settings, &options, &err);
+    log_set_handler(NULL, NULL);
+    log_set_level(LOG_ERROR);
+    if (!is_open) {
+        fail_msg("%s", err.message);
+    }
+    assert_int_equal(watch.n_files, 3);
+    assert_int_equal(watch.n_with_an_engine, 0);
+    assert_non_null(setting.job.engine);
+    trainer_job_close(&setting.job);
+    /* Rows that cannot be read end the opening before there is one. */
+    setting.train[1] = "no-such-file";
+    assert_false(trainer_job_open(&setting.job, &setting.settings, &options, &err));
+    assert_non_null(strstr(err.message, "no-such-file"));
+    assert_null(setting.job.engine);
+    trainer_job_close(&setting.job);
+    settings_deinit(&setting.settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -195,6 +246,8 @@ int main(void)
                                         remove_files),
         cmocka_unit_test_setup_teardown(held_out_share, make_files, remove_files),
         cmocka_unit_test_setup_teardown(what_is_refused, make_files, remove_files),
+        cmocka_unit_test_setup_teardown(no_engine_before_the_rows, make_files,
+                                        remove_files),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
