@@ -53,8 +53,10 @@ if command -v script >/dev/null; then
     # Only the new turn is read, and after /new the first one again.
     reads=$(grep -oE '^[0-9]+ tokens read' talk.txt | cut -d' ' -f1 | tr '\n' ' ')
     read -r first second third <<<"$reads"
-    check "what has been read is not read again ($reads)" \
-        [ "$second" -lt $((first + 25)) ] && [ "$third" -lt "$((first + 5))" ]
+    check "what has been read is not read again ($reads)" [ "$second" -lt $((first + 25)) ]
+    check "and after /new only the first turn" [ "$third" -lt $((first + 5)) ]
+else
+    echo "ok a conversation on a terminal # skip no program script"
 fi
 
 # The context is full: said, not an error.
@@ -62,19 +64,20 @@ generate --prompt "Tom" --context 12 --max-tokens 50 --temperature 0.7 >short.tx
 check "an answer ends with the context" [ $? = 0 ]
 check "and says so" grep -q "cut at the end of the context (12 tokens)" speed.txt
 
-# A signal ends the answer: what there is is there.
-env --default-signal=INT "$LATHE" generate "$model" --prompt "Tom has" --max-tokens 100000 \
-    --context 2048 --temperature 2 --top-k 0 --top-p 1 >long.txt 2>long.err &
+# A signal ends the answer: what there is is there. The likeliest tokens go round in circles
+# here, so the answer has no end but that of a context which takes far longer to fill.
+cp -r "$model" endless && chmod -R u+w endless
+sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 65536/' endless/config.json
+env --default-signal=INT "$LATHE" generate endless --prompt "Tom has" --max-tokens 100000 \
+    --context 65536 --temperature 0 >long.txt 2>long.err &
 job=$!
 for _ in $(seq 1 200); do
     [ "$(wc -c <long.txt)" -gt 20 ] && break
     sleep 0.05
 done
-kill -INT "$job" 2>/dev/null
+kill -INT "$job"
 wait "$job"
-status=$?
-# A fast machine may have filled the context before.
-check "SIGINT ends with 130" grep -qE "^(0|130)$" <<<"$status"
+check "SIGINT ends with 130" [ $? = 130 ]
 check "the text up to there is there" [ "$(wc -c <long.txt)" -gt 20 ]
 
 # Wrong input.
