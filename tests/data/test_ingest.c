@@ -163,10 +163,11 @@ static void broken_rows(void **state)
         assert_int_equal(is_done, most == 3);
         assert_string_equal(err.message, most == 3 ? "" : why[most]);
         if (most == 3) {
-            assert_string_equal(str_text(&result.faults),
-                                "408: column 2: input_ids: expected an array of integers\n"
-                                "816: column 2: input_ids: expected an array of integers\n"
-                                "1224: column 2: input_ids: expected an array of integers\n");
+            assert_string_equal(
+                str_text(&result.faults),
+                "408: column 2: input_ids: expected an array of integers\n"
+                "816: column 2: input_ids: expected an array of integers\n"
+                "1224: column 2: input_ids: expected an array of integers\n");
             ingest_report("t.jsonl", str_text(&result.faults), 300);
         }
         str_deinit(&result.faults);

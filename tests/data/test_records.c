@@ -232,8 +232,9 @@ static void unused_fields_are_named(void **state)
     options.template_text = "Instruction: {instruction}\nResponse: ";
     static const char row[] =
         "{\"instruction\": \"a\", \"context\": \"\", \"response\": \"b\"}";
-    assert_refused(row, &options, small,
-                   "t.jsonl:1: column 22: field \"context\" is neither used nor ignored");
+    assert_refused(
+        row, &options, small,
+        "t.jsonl:1: column 22: field \"context\" is neither used nor ignored");
     static const char with_category[] = "{\"instruction\": \"a\", \"context\": \"\", "
                                         "\"response\": \"b\", \"category\": 3}";
     assert_refused(with_category, &dolly, small, "field \"category\"");
@@ -274,10 +275,12 @@ static void broken_rows_are_named(void **state)
     const struct records_options text = {.format = RECORDS_TEXT};
     assert_refused("{\"text\": \"a\"}\n\n{\"text\": }\n", &text, small,
                    "t.jsonl:3: column 10: not valid JSON");
-    assert_refused("[1]", &text, small, "t.jsonl:1: column 1: expected one JSON object");
+    assert_refused("[1]", &text, small,
+                   "t.jsonl:1: column 1: expected one JSON object");
     assert_refused("{\"text\": \"a\"} {}", &text, small, "not valid JSON");
     assert_refused("{\"text\": \"a\", \"text\": \"b\"}", &text, small, "duplicate");
-    assert_refused("{}", &text, small, "t.jsonl:1: column 1: the row has no field \"text\"");
+    assert_refused("{}", &text, small,
+                   "t.jsonl:1: column 1: the row has no field \"text\"");
     assert_refused("{\"text\": 5}", &text, small, "field \"text\" is not a text");
     assert_refused("{\"text\": \"\xff\"}", &text, small, "t.jsonl:1: column");
     assert_refused("{\"text\": \"x<bos>\"}", &text, small, "BOS token again");
