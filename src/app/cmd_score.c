@@ -1,5 +1,5 @@
 /*
- * cmd_score - lathe score: the loss of a model on text, chat rows or token rows.
+ * cmd_score - lathe score: the loss of a model on text or on rows of any format.
  *
  * One example a row, in file order, so that losses go back to the rows they came from.
  */
@@ -25,13 +25,14 @@
 #include "train/settings_data.h"
 #include "train/step.h"
 
-/* What the command line gives; exactly one of text, chat and tokens is set. */
+/* What the command line gives; exactly one of text, chat, rows and tokens is set. */
 struct score_arguments {
     const char *text;
     const char *chat;                       /* path */
+    const char *rows;                       /* path; of any format */
     const char *tokens;                     /* path */
     const char *adapter;                    /* folder, or NULL */
-    struct data_arguments data;             /* for chat rows */
+    struct data_arguments data;             /* for chat and rows */
     bool is_json, is_per_token, wants_help; /* switches */
 };
 
@@ -73,20 +74,45 @@ static bool read_text(struct score *score, struct error *err)
     return done;
 }
 
-/* Rendered and weighted as training does it, but whole: a row is not cut, and neither
- * left out nor split for its length. */
-static bool read_chat(struct score *score, struct error *err)
+/* --rows takes its format from the settings, --chat says it itself: a second, different
+ * one is refused, for neither of them is sure to be the one that was meant. */
+static bool choose_format(struct score_arguments *given, struct error *err)
 {
-    struct settings *settings = &score->given->data.settings;
+    struct settings *settings = &given->data.settings;
+    const bool is_told = data_arguments_has_format(&given->data);
+    if (given->rows != NULL && !is_told) {
+        return error_set(err, ERROR_USAGE,
+                         "--rows: which format? Give --run RUN.yaml or --set "
+                         "data.format=..., or --chat FILE for conversations");
+    }
+    if (given->chat != NULL && is_told && settings->data.format != RECORDS_CHAT) {
+        return error_set(
+            err, ERROR_USAGE,
+            "--chat is for conversations, but data.format is %s: --rows FILE takes "
+            "rows of that format",
+            records_format_name((enum records_format)settings->data.format));
+    }
+    if (given->chat != NULL) {
+        settings->data.format = RECORDS_CHAT;
+    }
+    return settings_data_check_format(settings, err);
+}
+
+/* Of --chat and --rows. Rendered and weighted as training does it, but whole: a row is
+ * not cut, and neither left out nor split for its length. */
+static bool read_rows(struct score *score, struct error *err)
+{
+    struct score_arguments *given = score->given;
+    struct settings *settings = &given->data.settings;
     struct records_options options;
-    settings->data.format = RECORDS_CHAT;
-    if (!settings_data_check_format(settings, err) ||
+    if (!choose_format(given, err) ||
         !job_data_options(settings, score->source.path, score->source.tokenizer,
                           (int32_t)score->source.config.V, &options, err)) {
         return false;
     }
     options.row_tokens = 0;
-    return records_read_file(&score->records, score->given->chat, &options,
+    return records_read_file(&score->records,
+                             given->chat != NULL ? given->chat : given->rows, &options,
                              score->source.tokenizer, err);
 }
 
@@ -104,6 +130,7 @@ static const char *input_name(const struct score_arguments *given)
 {
     return given->text != NULL   ? "--text"
            : given->chat != NULL ? given->chat
+           : given->rows != NULL ? given->rows
                                  : given->tokens;
 }
 
@@ -112,9 +139,10 @@ static const char *input_name(const struct score_arguments *given)
  * a loss of a part of it is not what was asked for. */
 static bool read_input(struct score *score, struct error *err)
 {
-    const bool is_read = score->given->text != NULL   ? read_text(score, err)
-                         : score->given->chat != NULL ? read_chat(score, err)
-                                                      : read_tokens(score, err);
+    const struct score_arguments *given = score->given;
+    const bool is_read = given->text != NULL     ? read_text(score, err)
+                         : given->tokens != NULL ? read_tokens(score, err)
+                                                 : read_rows(score, err);
     if (!is_read) {
         return false;
     }
@@ -124,7 +152,7 @@ static bool read_input(struct score *score, struct error *err)
     }
     if (score->records.n == 0) {
         return error_set(err, ERROR_DATA, "%s: no row with a target",
-                         input_name(score->given));
+                         input_name(given));
     }
     if (longest > score->source.config.max_positions) {
         return error_set(err, ERROR_DATA, "a row has %d tokens, the model goes to %lld",
@@ -299,14 +327,17 @@ static bool check_arguments(const struct command *command,
                             const struct score_arguments *given,
                             const struct arguments *arguments, struct error *err)
 {
-    const int n_inputs =
-        (given->text != NULL) + (given->chat != NULL) + (given->tokens != NULL);
+    const int n_inputs = (given->text != NULL) + (given->chat != NULL) +
+                         (given->rows != NULL) + (given->tokens != NULL);
     if (arguments->n != 1 || n_inputs != 1) {
         return command_usage_error(
-            command, "expected one model and one of --text, --chat and --tokens", err);
+            command,
+            "expected one model and one of --text, --chat, --rows and --tokens", err);
     }
-    if (given->chat == NULL && (given->data.run != NULL || given->data.sets.n > 0)) {
-        return command_usage_error(command, "--run and --set are for --chat", err);
+    const bool has_rows = given->chat != NULL || given->rows != NULL;
+    if (!has_rows && (given->data.run != NULL || given->data.sets.n > 0)) {
+        return command_usage_error(command, "--run and --set are for --rows and --chat",
+                                   err);
     }
     return true;
 }
@@ -321,12 +352,14 @@ bool cmd_score(const struct command *command, int argc, char *const *argv,
         {"--text", "TEXT", ARGUMENT_TEXT, &given.text, "a text, loss on every token"},
         {"--chat", "FILE.jsonl", ARGUMENT_TEXT, &given.chat,
          "conversations, loss on what the model says"},
+        {"--rows", "FILE.jsonl", ARGUMENT_TEXT, &given.rows,
+         "rows in the format of --run or --set, loss as in training"},
         {"--tokens", "FILE.jsonl", ARGUMENT_TEXT, &given.tokens,
          "rows with input_ids and, if wanted, labels and more"},
         {"--run", "RUN.yaml", ARGUMENT_TEXT, &given.data.run,
-         "chat: the data settings of a run file"},
+         "rows, chat: the data settings of a run file"},
         {"--set", "KEY=VALUE", ARGUMENT_LIST, &given.data.sets,
-         "chat: a setting, as data.loss_on=last-response"},
+         "rows, chat: a setting, as data.loss_on=last-response"},
         {"--adapter", "DIR", ARGUMENT_TEXT, &given.adapter,
          "a LoRA adapter (PEFT layout) to merge into the model"},
         {"--json", NULL, ARGUMENT_SWITCH, &given.is_json, "one JSON object"},

@@ -59,13 +59,15 @@ static const struct command table[] = {
         "# a conversation\n"
         "lathe generate models/gemma --adapter runs/lora/adapter\n"),
     COMMAND(score,
-        "MODEL (--text TEXT | --chat FILE.jsonl | --tokens FILE.jsonl) [--json]",
-        "loss of a model on text, conversations or token rows",
+        "MODEL (--text TEXT | --chat FILE | --rows FILE | --tokens FILE) [--json]",
+        "loss of a model on text, conversations, training rows or token rows",
         "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the mean over\n"
         "all targets, in nats. Conversations are rows with `messages`, in the turn format\n"
-        "of the model; what the model says in them carries loss.\n",
+        "of the model; what the model says in them carries loss. --rows takes rows of any\n"
+        "data.format: as --run or --set data.format says, each whole whatever its length.\n",
         "lathe score models/gemma --text \"Tom has 5 apples.\"\n"
         "lathe score models/gemma --chat test.jsonl --adapter runs/lora/adapter\n"
+        "lathe score runs/demo/model --rows eval.jsonl --run run.yaml\n"
         "lathe score models/gemma --tokens rows.jsonl --json --per-token\n"),
     COMMAND(tokenize,
         "MODEL (TEXT | --file FILE | --show ROWS.jsonl) [--no-bos] [--decode]",

@@ -22,7 +22,7 @@ printf 'train:\n  epoch: 3\n' >typo.yaml
 refused "unknown key, with line and column" 2 "typo.yaml:2:3: unknown setting train.epoch" \
     "$LATHE" train typo.yaml
 refused "value out of range" 2 "data.row_tokens: 1 is not within" $train --set data.row_tokens=1
-refused "score wants text or tokens" 2 "one of --text, --chat and --tokens" "$LATHE" score "$model"
+refused "score wants text or tokens" 2 "one of --text, --chat, --rows and --tokens" "$LATHE" score "$model"
 refused "rows longer than the model goes" 2 "the model goes to" $train --set data.row_tokens=1048576
 refused "everything frozen" 2 "every tensor is frozen" $train --set 'train.freeze=["*"]'
 mkdir taken && touch taken/mine

@@ -90,6 +90,36 @@ check "its first loss is the score of the model" \
 check "and the tuned model scores better" \
     awk "BEGIN {exit !($(loss tuned.json) < 0.8 * $(loss chat.json))}"
 
+# Rows of the other formats are scored in the format of the run, as the same token rows.
+echo '{"question": "2 + 2?", "answer": "It is 4."}' >asked.jsonl
+echo '{"prompt": "Question: 2 + 2?\nAnswer: ", "completion": "It is 4."}' >pair.jsonl
+cat >asked.yaml <<'EOF'
+data:
+  format: instruction
+  template: "Question: {question}\nAnswer: "
+  response: answer
+EOF
+"$LATHE" tokenize "$model" --show asked.jsonl --run asked.yaml --per-token 2>/dev/null | awk '
+    $1 ~ /^[0-9]+$/ && $2 ~ /^[0-9]+$/ {
+        ids = ids sep $2; labels = labels sep ($3 > 0 ? $2 : -100); sep = ", "
+    }
+    END { print "{\"input_ids\": [" ids "], \"labels\": [" labels "]}" }' >asked-tokens.jsonl
+"$LATHE" score "$model" --tokens asked-tokens.jsonl --json >asked-tokens.json
+"$LATHE" score "$model" --rows asked.jsonl --run asked.yaml --json >asked.json
+check "instruction rows are scored" [ $? = 0 ]
+check "as their tokens are" cmp asked-tokens.json asked.json
+"$LATHE" score "$model" --rows pair.jsonl --set data.format=prompt-completion --json >pair.json
+check "and so does it as prompt and completion" cmp asked-tokens.json pair.json
+"$LATHE" score "$model" --rows chat.jsonl --set data.format=chat --json >rows.json 2>/dev/null
+check "conversations may be named as rows" cmp chat.json rows.json
+refused "--chat in a run of another format" 2 "data.format is instruction: --rows FILE" \
+    "$LATHE" score "$model" --chat asked.jsonl --run asked.yaml
+refused "--chat with another format set" 2 "data.format is prompt-completion: --rows FILE" \
+    "$LATHE" score "$model" --chat pair.jsonl --set data.format=prompt-completion
+refused "rows of no format" 2 "--rows: which format?" "$LATHE" score "$model" --rows pair.jsonl
+refused "--run without rows" 2 "--run and --set are for --rows and --chat" \
+    "$LATHE" score "$model" --text a --run asked.yaml
+
 # Models and formats that do not fit.
 refused "turn marks that the vocabulary lacks" 2 "no turn marks of data.chat_format gemma3" \
     "$LATHE" score "$model" --chat chat.jsonl --set data.chat_format=gemma3
@@ -119,7 +149,7 @@ printf '\n\n{"text": "a"}\r\n' >blank.jsonl
 check "blank lines come before the first row" bash -c "'$LATHE' tokenize '$model' --show blank.jsonl 2>&1 | grep -q '^--- row 1 (line 3): '"
 refused "a format that is none" 2 "data.format" \
     "$LATHE" tokenize "$model" --show unclear.jsonl --format chats
-refused "two inputs" 2 "one of --text, --chat and --tokens" \
+refused "two inputs" 2 "one of --text, --chat, --rows and --tokens" \
     "$LATHE" score "$model" --chat chat.jsonl --text a
 refused "options of --show without it" 2 "are for --show" \
     "$LATHE" tokenize "$model" text --per-token
