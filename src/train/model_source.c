@@ -10,18 +10,51 @@
 #include "formats/gguf.h"
 #include "text/tokenizer.h"
 
+/* By a path below the folder, which need not be there. */
+static bool has_file(const char *folder, const char *name)
+{
+    char *path = file_join(folder, name);
+    const bool is_there = file_exists(path);
+    mem_free(path);
+    return is_there;
+}
+
 /* A run folder holds a model and is none itself: its config.json is one folder
- * further. */
+ * further. An adapter folder changes a model that lies elsewhere. Both are given as models
+ * by mistake, where "no config.json" would not say what to do. */
 static bool check_path(const char *path, struct error *err)
 {
-    char *config = file_join(path, "config.json");
-    char *inner = file_join(path, "model/config.json");
-    const bool is_run = !file_exists(config) && file_exists(inner);
-    mem_free(config);
-    mem_free(inner);
-    return !is_run ||
-           error_set(err, ERROR_DATA, "%s is a run folder; its model is in %s%smodel",
-                     path, path, str_ends_with(path, "/") ? "" : "/");
+    if (has_file(path, "config.json")) {
+        return true;
+    }
+    const char *slash = str_ends_with(path, "/") ? "" : "/";
+    if (has_file(path, "model/config.json")) {
+        struct str best = {0};
+        if (has_file(path, "best/config.json")) {
+            str_printf(&best, ", the one with the lowest held-out loss in %s%sbest",
+                       path, slash);
+        }
+        error_set(err, ERROR_DATA, "%s is a run folder; its model is in %s%smodel%s",
+                  path, path, slash, str_text(&best));
+        str_deinit(&best);
+        return false;
+    }
+    if (has_file(path, "adapter/adapter_config.json")) {
+        return error_set(err, ERROR_DATA,
+                         "%s is the run folder of an adapter; give the model that was "
+                         "tuned, and --adapter %s%s%s",
+                         path, path, slash,
+                         has_file(path, "best/adapter_config.json") ? "best"
+                                                                    : "adapter");
+    }
+    if (lora_is_folder(path)) {
+        return error_set(
+            err, ERROR_DATA,
+            "%s is an adapter folder; give the model that it was made for, "
+            "and --adapter %s",
+            path, path);
+    }
+    return true;
 }
 
 /* A folder or a file, as model_config_read sees it: the name's end says nothing. */

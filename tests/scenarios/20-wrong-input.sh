@@ -99,6 +99,16 @@ mkdir -p a-run pointers
 cp -r "$model" a-run/model
 refused "a run folder as model" 3 "a-run is a run folder; its model is in a-run/model" \
     "$LATHE" score a-run --text a
+cp -r "$model" a-run/best
+refused "a run folder with a best model" 3 "held-out loss in a-run/best" \
+    "$LATHE" generate a-run/ --chat hi
+mkdir -p lora-run/adapter
+cp "$golden"/gemma4-e2b-tiny-lora/adapter_* lora-run/adapter
+refused "an adapter as model" 3 \
+    "lora-run/adapter is an adapter folder; give the model that it was made for, and --adapter lora-run/adapter" \
+    "$LATHE" generate lora-run/adapter --chat hi
+refused "the run folder of an adapter as model" 3 "and --adapter lora-run/adapter" \
+    "$LATHE" generate lora-run --chat hi
 refused "a run folder's tokenizer" 3 "its model is in a-run/model" \
     "$LATHE" tokenize a-run a
 printf 'version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 123\n' >pointers/model.safetensors
