@@ -159,11 +159,11 @@ bool cmd_plot(const struct command *command, int argc, char *const *argv,
         {"--svg", "FILE", ARGUMENT_TEXT, &given.svg,
          "write a picture instead of drawing in the terminal"},
         {"--csv", "FILE", ARGUMENT_TEXT, &given.csv,
-         "write the curves of one run as a table"},
+         "write the curves of one run as a table: a row for each step, or, with "
+         "--smooth, for so many"},
         {"--smooth", "STEPS", ARGUMENT_TEXT, &given.smooth,
-         "steps that a point is the mean of; without it chosen by their number, 1 "
-         "shows "
-         "each"},
+         "steps that a point is the mean of; without it curves choose by their "
+         "number, 1 shows each"},
         {"--help", NULL, ARGUMENT_SWITCH, &given.wants_help, "this text"},
         {0}};
     struct arguments arguments;

@@ -140,29 +140,39 @@ static void print_cell(struct str *out, const char *before, double value, int di
     }
 }
 
-/* Loss is the mean of the block, held-out loss the last one in it, the others those of
- * its last step. */
+/* The mean of what is finite in values[from .. to); NaN: nothing is. */
+static double finite_mean(const double *values, size_t from, size_t to)
+{
+    double sum = 0.0;
+    int64_t n = 0;
+    for (size_t i = from; i < to; i++) {
+        sum += isfinite(values[i]) ? values[i] : 0.0;
+        n += isfinite(values[i]);
+    }
+    return n > 0 ? sum / (double)n : (double)NAN;
+}
+
+/* Loss and speed are means of the block, held-out loss is the last one in it, the rest
+ * those of its last step. Unlike curves a table is whole unless asked for less: what
+ * reads it can take means itself. */
 void plot_csv_print(const struct metrics_curves *curves, int smoothing, struct str *out)
 {
-    const size_t block = (size_t)choose_smoothing(curves, smoothing);
-    str_add(out, "step,epoch,lr,loss,eval_loss\n");
+    const size_t block = (size_t)base_max(1, smoothing);
+    str_add(out, "step,epoch,lr,loss,eval_loss,real_tokens_per_s\n");
     for (size_t from = 0; from < curves->n; from += block) {
         const size_t to = (size_t)base_min((int64_t)curves->n, (int64_t)(from + block));
-        double sum = 0.0;
         double eval_loss = (double)NAN;
-        int n = 0;
         for (size_t i = from; i < to; i++) {
-            const double loss = curves->values[METRICS_LOSS][i];
             const double held_out = curves->values[METRICS_EVAL_LOSS][i];
-            sum += isfinite(loss) ? loss : 0.0;
-            n += isfinite(loss);
             eval_loss = isfinite(held_out) ? held_out : eval_loss;
         }
         print_cell(out, "", curves->values[METRICS_STEP][to - 1], 15);
         print_cell(out, ",", curves->values[METRICS_EPOCH][to - 1], 5);
         print_cell(out, ",", curves->values[METRICS_LR][to - 1], 4);
-        print_cell(out, ",", n > 0 ? sum / n : (double)NAN, 5);
+        print_cell(out, ",", finite_mean(curves->values[METRICS_LOSS], from, to), 5);
         print_cell(out, ",", eval_loss, 5);
+        print_cell(out, ",",
+                   finite_mean(curves->values[METRICS_TOKENS_PER_S], from, to), 5);
         str_add_char(out, '\n');
     }
 }

@@ -87,8 +87,8 @@ void plot_text_print(const struct plot *plot, const struct plot_text_style *styl
 /* A whole SVG file, readable on light and dark ground. */
 void plot_svg_print(const struct plot *plot, struct str *out);
 
-/* The lines as a table: step, epoch, lr, loss, eval_loss, each row the mean of
- * `smoothing` steps (0: chosen). */
+/* The lines as a table: step, epoch, lr, loss, eval_loss, real_tokens_per_s, each row
+ * the mean of `smoothing` steps (0: a row for every step). */
 void plot_csv_print(const struct metrics_curves *curves, int smoothing,
                     struct str *out);
 

@@ -20,8 +20,8 @@ static bool has_file(const char *folder, const char *name)
 }
 
 /* A run folder holds a model and is none itself: its config.json is one folder
- * further. An adapter folder changes a model that lies elsewhere. Both are given as models
- * by mistake, where "no config.json" would not say what to do. */
+ * further. An adapter folder changes a model that lies elsewhere. Both are given as
+ * models by mistake, where "no config.json" would not say what to do. */
 static bool check_path(const char *path, struct error *err)
 {
     if (has_file(path, "config.json")) {

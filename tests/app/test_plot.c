@@ -225,9 +225,16 @@ static void tables_have_means(void **state)
     struct str text = {0};
     metrics_read_text(&curves, four_steps, strlen(four_steps));
     plot_csv_print(&curves, 2, &text);
-    assert_string_equal(text.text, "step,epoch,lr,loss,eval_loss\n"
-                                   "2,,2e-05,3,2.5\n"
-                                   "4,,1e-05,1,1.5\n");
+    assert_string_equal(text.text, "step,epoch,lr,loss,eval_loss,real_tokens_per_s\n"
+                                   "2,,2e-05,3,2.5,100\n"
+                                   "4,,1e-05,1,1.5,100\n");
+    str_clear(&text);
+    plot_csv_print(&curves, 0, &text); /* each step as it is */
+    assert_string_equal(text.text, "step,epoch,lr,loss,eval_loss,real_tokens_per_s\n"
+                                   "1,,1e-05,4,,100\n"
+                                   "2,,2e-05,2,2.5,100\n"
+                                   "3,,2e-05,,,100\n"
+                                   "4,,1e-05,1,1.5,100\n");
     str_deinit(&text);
     metrics_read_deinit(&curves);
 }

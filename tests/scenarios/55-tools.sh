@@ -77,6 +77,15 @@ check "in braille where it does" grep -q $'\xe2\xa0\|\xe2\xa1\|\xe2\xa2' drawn8.
 "$LATHE" plot runs/a --svg a.svg --csv a.csv --smooth 2
 check "a picture is written" grep -q '</svg>' a.svg
 check "and a table" [ "$(wc -l <a.csv)" = 3 ]
+# More steps than a curve has points: a table has them all, and their speed.
+for step in $(seq 800); do
+    echo "{\"step\": $step, \"loss\": 2.5, \"real_tokens_per_s\": 100}"
+done >long.jsonl
+"$LATHE" plot long.jsonl --csv long.csv
+check "a table has a row for each step" [ "$(wc -l <long.csv)" = 801 ]
+check "with its speed" [ "$(tail -n 1 long.csv)" = '800,,,2.5,,100' ]
+"$LATHE" plot long.jsonl --csv long.csv --smooth 10
+check "fewer if asked for" [ "$(wc -l <long.csv)" = 81 ]
 cp -r runs/a runs/b
 printf '{"step": 5, "loss": 1.' >>runs/b/metrics.jsonl
 "$LATHE" plot runs/a runs/b >drawn.txt 2>log
