@@ -20,6 +20,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/str.h"
+#include "text/chat_template.h"
 #include "text/token_list.h"
 #include "text/tokenizer.h"
 #include "train/chat_choice.h"
@@ -171,6 +172,22 @@ static bool choose_text(struct run *run, struct error *err)
 
 /* ---- the model ---- */
 
+/* A base model has the marks in its vocabulary too, and goes on from a turn without
+ * having learned to answer or to end. What a user has tuned to conversations may have no
+ * template either, so this is no warning. */
+static bool note_missing_template(const char *path, struct error *err)
+{
+    struct str template = {0};
+    const bool done = chat_template_read(path, &template, err);
+    if (done && template.length == 0) {
+        log_note("%s: no chat template in it, so it may not be tuned to conversations "
+                 "(--prompt TEXT goes on from plain text)",
+                 path);
+    }
+    str_deinit(&template);
+    return done;
+}
+
 /* Turns need a vocabulary with marks for them. */
 static bool open_conversation(struct run *run, struct error *err)
 {
@@ -187,7 +204,8 @@ static bool open_conversation(struct run *run, struct error *err)
     }
     /* The template may speak for another of the formats, or for none. */
     return chat_choice(run->source.path, run->source.tokenizer, CHAT_FORMAT_AUTO,
-                       &run->conversation.format, err);
+                       &run->conversation.format, err) &&
+           note_missing_template(run->source.path, err);
 }
 
 /* The text as tokens, so that the context can be as long as they need. */

@@ -184,6 +184,15 @@ static bool take_turn(struct conversation *conversation, const char *line,
     return true;
 }
 
+/* What begins with a slash and a word of letters is meant as a command, though it may be
+ * none that there is; paths, with a second slash, are for the model. */
+static bool is_command(const char *line)
+{
+    const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ?";
+    const size_t length = line[0] == '/' ? strspn(line + 1, letters) : 0;
+    return length > 0 && (line[1 + length] == '\0' || line[1 + length] == ' ');
+}
+
 bool conversation_on_terminal(struct conversation *conversation, struct error *err)
 {
     log_note("/new begins a new conversation, /exit or Ctrl-D ends it, Ctrl-C stops an "
@@ -196,6 +205,10 @@ bool conversation_on_terminal(struct conversation *conversation, struct error *e
         }
         if (strcmp(line, "/new") == 0) {
             conversation_clear(conversation);
+        } else if (is_command(line)) {
+            log_note("%s: no such command; there are /new and /exit (a space in front "
+                     "makes it a message)",
+                     line);
         } else if (line[0] != '\0') {
             done = take_turn(conversation, line, err);
         }

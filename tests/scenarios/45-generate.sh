@@ -41,15 +41,24 @@ check "one BOS" grep -q "\"prompt_tokens\": $n," one.json
 generate --chat "Hi" --system "Be brief." --max-tokens 1 --json >system.json
 generate --chat "Hi" --max-tokens 1 --json >plain.json
 check "instructions make the prompt longer" bash -c '[ "$(grep -oE "prompt_tokens\": [0-9]+" system.json | grep -oE "[0-9]+$")" -gt "$(grep -oE "prompt_tokens\": [0-9]+" plain.json | grep -oE "[0-9]+$")" ]'
+cat speed.txt >before.txt
+generate --chat "Hi" --max-tokens 1 >/dev/null
+check "a model without a chat template is told of once" \
+    [ "$(grep -c 'no chat template' speed.txt)" = "$(($(grep -c 'no chat template' before.txt) + 1))" ]
+generate --prompt "Hi" --max-tokens 1 >/dev/null
+check "not for a prompt" \
+    [ "$(grep -c 'no chat template' speed.txt)" = "$(($(grep -c 'no chat template' before.txt) + 1))" ]
 check "speeds are told" grep -qE '^[0-9]+ tokens read at [0-9.]+ tokens/s, [0-9]+ written at' speed.txt
 
 # A conversation: what was said stays, /new forgets it, the end of the input ends it.
 if command -v script >/dev/null; then
-    printf 'My name is Tom.\nWho am I?\n/new\nWho am I?\n/exit\n' >turns.txt
+    printf 'My name is Tom.\nWho am I?\n/new\n/foo\nWho am I?\n/exit\n' >turns.txt
     timeout 60 script -qec "'$LATHE' generate '$model' --temperature 0 --max-tokens 8" \
         /dev/null <turns.txt >talk.txt 2>&1
     check "a conversation ends well" [ $? = 0 ]
     check "it has three answers" [ "$(grep -c 'tokens read at' talk.txt)" = 3 ]
+    check "what is no command is not said to the model" \
+        grep -q '/foo: no such command; there are /new and /exit' talk.txt
     # Only the new turn is read, and after /new the first one again.
     reads=$(grep -oE '^[0-9]+ tokens read' talk.txt | cut -d' ' -f1 | tr '\n' ' ')
     read -r first second third <<<"$reads"
