@@ -204,8 +204,8 @@ static void watch_line(void *context, enum log_level level, const char *line)
     }
 }
 
-/* C19: while rows are prepared there is nothing that could wait for them: the engine, and
- * with it every thread and every exchange between ranks, is made afterwards. */
+/* C19: while rows are prepared there is nothing that could wait for them: the engine,
+ * and with it every thread and every exchange between ranks, is made afterwards. */
 static void no_engine_before_the_rows(void **state)
 {
     (void)state;

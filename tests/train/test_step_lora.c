@@ -232,8 +232,8 @@ static bool is_kept_for_product(const struct graph *graph, const struct node *no
     return false;
 }
 
-/* Inputs [B * T, mlp_width] of down projections that are kept: nothing but the gradient of
- * that matrix needs them. */
+/* Inputs [B * T, mlp_width] of down projections that are kept: nothing but the gradient
+ * of that matrix needs them. */
 static int count_kept_inputs(const struct graph *graph)
 {
     int n_kept = 0;
@@ -260,8 +260,8 @@ static size_t plan_gradient(const struct step_shape *shape, int *n_kept)
     return bytes;
 }
 
-/* Adapters of the query projections in all layers: the whole backward pass is there, but
- * what only gradients of matrices read is not kept for it. */
+/* Adapters of the query projections in all layers: the whole backward pass is there,
+ * but what only gradients of matrices read is not kept for it. */
 static void no_activation_is_kept_for_frozen_weights(void **state)
 {
     (void)state;
