@@ -57,7 +57,8 @@ int main(int argc, char **argv)
                                       : command->run(command, argc > 1 ? argc - 2 : 0,
                                                      argv + 2, &err);
     if (!done || !finish_output(&err)) {
-        log_error("%s", err.message);
+        /* A note has no prefix of its own. */
+        log_note("%s%s", error_prefix(err.kind), err.message);
         return error_exit_code(err.kind);
     }
     return 0;

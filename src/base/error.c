@@ -93,6 +93,12 @@ bool error_set_errno(struct error *err, int number, const char *format, ...)
     return error_set(err, kind_of_errno(number), "%s: %s", message, text);
 }
 
+const char *error_prefix(enum error_kind kind)
+{
+    const bool is_wish = kind == ERROR_INTERRUPTED || kind == ERROR_CANCELLED;
+    return is_wish ? "lathe: " : "lathe: error: ";
+}
+
 /* No default: a new kind does not compile before it has a code. */
 int error_exit_code(enum error_kind kind)
 {

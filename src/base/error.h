@@ -49,4 +49,8 @@ bool error_set_errno(struct error *err, int number, const char *format, ...);
  * numbers. */
 int error_exit_code(enum error_kind kind);
 
+/* How a line about an error of this kind begins: "lathe: error: ", or "lathe: " for an end
+ * that somebody asked for. */
+const char *error_prefix(enum error_kind kind);
+
 #endif

@@ -282,7 +282,7 @@ bool run_folder_publish(const struct run_folder *folder, const char *from,
 void run_folder_note_error(const struct run_folder *folder, const struct error *err)
 {
     if (folder->log != NULL) {
-        fprintf(folder->log, "lathe: error: %s\n", err->message);
+        fprintf(folder->log, "%s%s\n", error_prefix(err->kind), err->message);
     }
 }
 

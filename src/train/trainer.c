@@ -201,7 +201,7 @@ static bool keep_stopped(struct trainer *trainer, struct error *err)
     if (!trainer_save_latest(trainer, err)) {
         return error_wrap(err, "stopped by %s after step %lld", signal_name, step);
     }
-    trainer_report_end(trainer);
+    trainer_report_end(trainer, signal_name);
     if (!tell_profile(trainer, err)) {
         return false;
     }
@@ -218,7 +218,7 @@ static bool finish(struct trainer *trainer, struct error *err)
     if (trainer->job.settings->train.save_model && !trainer_save_latest(trainer, err)) {
         return false;
     }
-    trainer_report_end(trainer);
+    trainer_report_end(trainer, NULL);
     trainer->is_complete = true;
     if (!tell_profile(trainer, err)) {
         return false;

@@ -112,6 +112,15 @@ static int64_t estimate_steps(const struct job *job)
     return settings->train.steps > 0 ? base_min(settings->train.steps, n) : n;
 }
 
+/* How many epochs estimated steps begin, of as many rows as the first one has. */
+static int64_t estimate_epochs(const struct job *job)
+{
+    const struct loader_options loading = trainer_job_loading(job);
+    const int64_t steps_in_one = loader_measure(&job->train, &loading, 1, 0).n_steps;
+    const int64_t n = base_div_up(job->n_steps, base_max(steps_in_one, 1));
+    return job->n_epochs > 0 ? base_min(job->n_epochs, n) : n;
+}
+
 /* Steps, epochs and loss_rows entries for the present micro_rows. */
 static void measure_rows(struct job *job)
 {
@@ -120,6 +129,7 @@ static void measure_rows(struct job *job)
     job->has_estimated_steps = is_too_long_to_walk(job);
     if (job->has_estimated_steps) {
         job->n_steps = estimate_steps(job);
+        job->n_planned_epochs = estimate_epochs(job);
         job->train_C =
             (int32_t)base_round_up(job->micro_rows * settings->data.row_tokens, 64);
     } else {
@@ -127,6 +137,7 @@ static void measure_rows(struct job *job)
         const struct loader_summary summary = loader_measure(
             &job->train, &loading, settings->train.epochs, settings->train.steps);
         job->n_steps = summary.n_steps;
+        job->n_planned_epochs = summary.n_epochs;
         job->train_C = summary.target_capacity;
     }
     /* Passes of both kinds have the same rows; only the targets in them differ. */

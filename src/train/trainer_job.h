@@ -32,6 +32,7 @@ struct job {
     int32_t train_C, eval_C;     /* entries of loss_rows of a pass */
     bool recomputes; /* activations inside a layer again in the backward pass */
     int64_t n_steps, n_epochs; /* n_epochs 0: only steps count */
+    int64_t n_planned_epochs;  /* that these steps begin; never 0 */
     bool has_estimated_steps;  /* too many to walk: the loader says when it ends */
     int64_t n_trained;         /* elements */
     size_t plan_bytes;         /* state and working memory that the plan needs */

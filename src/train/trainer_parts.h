@@ -95,8 +95,8 @@ void trainer_report_dry(const struct job *job);
 /* The line of an epoch that has ended; its sums begin anew. */
 void trainer_report_epoch(struct trainer *trainer);
 
-/* The last lines of a run. */
-void trainer_report_end(const struct trainer *trainer);
+/* The last lines of a run; stopped_by: the name of the signal that ended it, or NULL. */
+void trainer_report_end(const struct trainer *trainer, const char *stopped_by);
 
 /* What a dry run is for: parameters, memory, work and rows; on standard output, or line by
  * line in the log where the run is to be quiet. */

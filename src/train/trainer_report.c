@@ -110,8 +110,8 @@ void trainer_report_epoch(struct trainer *trainer)
     progress_pause(&trainer->progress);
     log_note("Epoch %lld/%lld | loss=%.4f | epoch_time=%.2fs | tokens/s=%.1f",
              (long long)trainer->epoch + 1,
-             /* Without a number of epochs, those so far. */
-             (long long)base_max(trainer->job.n_epochs, trainer->epoch + 1),
+             /* An estimate may have been too low. */
+             (long long)base_max(trainer->job.n_planned_epochs, trainer->epoch + 1),
              trainer->epoch_loss_sum / trainer->epoch_weight_sum, seconds,
              metrics_per_second(trainer->epoch_real_tokens, trainer->epoch_step_ms));
     trainer->epoch_started_ns = clock_now_ns();
@@ -122,13 +122,20 @@ void trainer_report_epoch(struct trainer *trainer)
 }
 
 /* What was learned, in numbers. */
-static void report_losses(const struct trainer *trainer)
+static void report_losses(const struct trainer *trainer, const char *stopped_by)
 {
     char duration[24];
     clock_format_duration(duration, clock_since_ms(trainer->started_ns) / 1000.0);
-    log_note("Done: %lld step%s in %s, training loss %.4f -> %.4f",
-             (long long)trainer->step_number, str_plural(trainer->step_number),
-             duration, trainer->first_loss, trainer->last_loss);
+    const long long step = (long long)trainer->step_number;
+    if (stopped_by == NULL) {
+        log_note("Done: %lld step%s in %s, training loss %.4f -> %.4f", step,
+                 str_plural(step), duration, trainer->first_loss, trainer->last_loss);
+    } else {
+        log_note("Stopped after step %lld of %lld by %s, in %s, training loss %.4f -> "
+                 "%.4f",
+                 step, (long long)trainer->job.n_steps, stopped_by, duration,
+                 trainer->first_loss, trainer->last_loss);
+    }
     if (!isnan(trainer->first_eval_loss)) {
         log_note("Held-out loss %.4f -> %.4f", trainer->first_eval_loss,
                  trainer->last_eval_loss);
@@ -174,11 +181,11 @@ static void report_places(const struct trainer *trainer)
 }
 
 /* The last lines of a run. */
-void trainer_report_end(const struct trainer *trainer)
+void trainer_report_end(const struct trainer *trainer, const char *stopped_by)
 {
     char peak[24];
     str_format_bytes(peak, (double)mem_peak_resident_bytes());
-    report_losses(trainer);
+    report_losses(trainer, stopped_by);
     log_note("Run folder: %s (peak memory %s)", trainer->folder.path, peak);
     report_places(trainer);
 }

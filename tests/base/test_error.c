@@ -91,6 +91,16 @@ static void exit_codes(void **state)
     assert_int_equal(error_exit_code(ERROR_INTERRUPTED), 130);
 }
 
+/* Only what failed is called an error, not what somebody asked for. */
+static void prefixes(void **state)
+{
+    (void)state;
+    assert_string_equal(error_prefix(ERROR_FAILED), "lathe: error: ");
+    assert_string_equal(error_prefix(ERROR_RESOURCE), "lathe: error: ");
+    assert_string_equal(error_prefix(ERROR_INTERRUPTED), "lathe: ");
+    assert_string_equal(error_prefix(ERROR_CANCELLED), "lathe: ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -101,6 +111,7 @@ int main(void)
         cmocka_unit_test(newlines_become_spaces),
         cmocka_unit_test(errno_gives_kind_and_reason),
         cmocka_unit_test(exit_codes),
+        cmocka_unit_test(prefixes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

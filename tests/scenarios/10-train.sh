@@ -94,6 +94,14 @@ echo "{\"input_ids\": [2$(printf ', 5%.0s' $(seq 100))]}" >>short-long.jsonl
     --set data.row_tokens=128 --set data.pack=false 2>/dev/null
 check "a run by steps ends in the middle of its data" [ $? = 0 ]
 
+# Of a run by steps the line of an epoch says how many its steps begin: 2 rows a step of 4
+# are 2 steps, so 7 steps begin 4 epochs and end 3.
+head -n 4 train.jsonl >four.jsonl
+"$LATHE" train run.yaml --set run=steps --set train.epochs=0 --set train.steps=7 \
+    --set train.batch_rows=2 --set data.train=four.jsonl --set data.pack=false 2>/dev/null
+check "epochs that the steps begin are counted" \
+    [ "$(grep -o '^Epoch [0-9/]*' steps/log.txt | cut -c7- | tr '\n' ' ')" = '1/4 2/4 3/4 ' ]
+
 # The tuned model is a model like the one it came from.
 check "config is carried over" cmp "$model/config.json" run/model/config.json
 before=$("$LATHE" score "$model" --tokens eval.jsonl --json | sed -n 's/^{"loss": \([0-9.]*\),.*/\1/p')

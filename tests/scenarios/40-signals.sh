@@ -41,7 +41,8 @@ ended()
 {
     wait "$job"
     local got=$?
-    if [ "$got" = "$2" ] && grep -qE "^lathe: error: .*$3" "$1.log"; then
+    if [ "$got" = "$2" ] && grep -qE "^lathe: .*$3" <(tail -n 1 "$1.log") &&
+        ! grep -q "^lathe: error" "$1.log"; then
         ok "$1: exits with $2"
     else
         not_ok "$1: exits with $2 (status $got)"
@@ -55,10 +56,11 @@ seen '"step": 20,' int/metrics.jsonl
 kill -INT "$job"
 ended int 130 'stopped by SIGINT after step [0-9]+ of 1000000; the model of that step is int/model'
 check "the model can be read" bash -c "'$LATHE' inspect int/model >inspected"
-steps=$(sed -n 's/.* after step \([0-9]*\) of .*/\1/p' int.log)
+steps=$(tail -n 1 int.log | sed -n 's/.* after step \([0-9]*\) of .*/\1/p')
 check "a line for each step" [ "$(wc -l <int/metrics.jsonl)" = "$steps" ]
-check "the log says so" grep -q "^Done: $steps steps" int/log.txt
-check "and why" grep -q '^lathe: error: stopped by SIGINT' int/log.txt
+check "the log says so" grep -q "^Stopped after step $steps of 1000000 by SIGINT, " int/log.txt
+check "and why" grep -q '^lathe: stopped by SIGINT' int/log.txt
+check "it is not called done" bash -c '! grep -q "^Done" int/log.txt'
 check "nothing half written is left" [ "$(ls int | tr '\n' ' ')" = 'log.txt metrics.jsonl model run.yaml ' ]
 
 # Bit for bit the model of a run of so many steps.
@@ -67,7 +69,7 @@ seen '"step": 20,' again/metrics.jsonl
 kill -TERM "$job"
 ended again 1 'stopped by SIGTERM after step'
 "$LATHE" train run.yaml --set run=whole --set train.schedule.kind=constant \
-    --set "train.steps=$(sed -n 's/.* after step \([0-9]*\) of .*/\1/p' again.log)" 2>/dev/null
+    --set "train.steps=$(tail -n 1 again.log | sed -n 's/.* after step \([0-9]*\) of .*/\1/p')" 2>/dev/null
 check "a stopped run has the bits of a shorter one" \
     cmp again/model/model.safetensors whole/model/model.safetensors
 
