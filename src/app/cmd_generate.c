@@ -173,8 +173,8 @@ static bool choose_text(struct run *run, struct error *err)
 /* ---- the model ---- */
 
 /* A base model has the marks in its vocabulary too, and goes on from a turn without
- * having learned to answer or to end. What a user has tuned to conversations may have no
- * template either, so this is no warning. */
+ * having learned to answer or to end. What a user has tuned to conversations may have
+ * no template either, so this is no warning. */
 static bool note_missing_template(const char *path, struct error *err)
 {
     struct str template = {0};

@@ -1,6 +1,7 @@
 /*
  * cmd_inspect - lathe inspect PATH: a model, a weight file, or a run folder, in words.
  */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -12,9 +13,8 @@
 #include "base/str.h"
 #include "formats/gguf.h"
 #include "formats/safetensors.h"
+#include "train/metrics_read.h"
 #include "train/model_source.h"
-
-enum { MAX_METRICS_BYTES = 1 << 30 }; /* about three million steps */
 
 /* One line in columns: name, element type, shape. */
 static void print_tensor(const char *name, const char *type, int rank,
@@ -113,34 +113,64 @@ static bool inspect_gguf_keys(const char *path, struct error *err)
     return true;
 }
 
-/* Steps and the last line of metrics.jsonl. Steps are counted by lines, one for each
- * step. A file that is still being written may end in half a line, which counts and is
- * shown as it is. The last line is the newest step. */
+/* The last step, and the held-out loss where there is one: the last, and the lowest,
+ * which best/ belongs to. */
+static void print_curves(const struct metrics_curves *curves)
+{
+    if (curves->n == 0) {
+        return;
+    }
+    const double *steps = curves->values[METRICS_STEP];
+    const double *held_out = curves->values[METRICS_EVAL_LOSS];
+    const size_t last_step = curves->n - 1;
+    size_t last = curves->n;
+    size_t lowest = curves->n;
+    for (size_t i = 0; i < curves->n; i++) {
+        if (isfinite(held_out[i])) {
+            last = i;
+            lowest = lowest == curves->n || held_out[i] < held_out[lowest] ? i : lowest;
+        }
+    }
+    printf("step %.0f (epoch %.3g): loss %.4f\n", steps[last_step],
+           curves->values[METRICS_EPOCH][last_step],
+           curves->values[METRICS_LOSS][last_step]);
+    if (last < curves->n) {
+        printf("held-out loss %.4f after step %.0f, lowest %.4f after step %.0f\n",
+               held_out[last], steps[last], held_out[lowest], steps[lowest]);
+    }
+}
+
+/* What metrics.jsonl says and which results there are. The run may be in progress: then
+ * its last line may be half written, and is left out. */
 static bool inspect_run(const char *path, struct error *err)
 {
+    static const struct {
+        const char *folder, *words;
+    } results[] = {{"model", "tuned model in model/"},
+                   {"adapter", "adapter in adapter/"},
+                   {"best", "the one with the lowest held-out loss in best/"}};
+    struct metrics_curves curves;
     char *metrics_path = file_join(path, "metrics.jsonl");
-    size_t length = 0;
-    char *text = file_read(metrics_path, MAX_METRICS_BYTES, &length, err);
+    const bool done = metrics_read_file(&curves, metrics_path, err);
     mem_free(metrics_path);
-    if (text == NULL) {
+    if (!done) {
         return false;
     }
-    long n_steps = 0;
-    const char *last = text;
-    for (const char *line = text; *line != '\0';) {
-        const char *end = strchr(line, '\n');
-        last = line;
-        n_steps++;
-        line = end == NULL ? line + strlen(line) : end + 1;
+    printf("run folder, %zu %s\n", curves.n, curves.n == 1 ? "step" : "steps");
+    print_curves(&curves);
+    metrics_read_deinit(&curves);
+    bool has_result = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(results); i++) {
+        char *folder = file_join(path, results[i].folder);
+        if (file_exists(folder)) {
+            puts(results[i].words);
+            has_result = true;
+        }
+        mem_free(folder);
     }
-    char *model = file_join(path, "model");
-    char *adapter = file_join(path, "adapter");
-    printf("run folder, %ld steps%s%s\n%s", n_steps,
-           file_exists(model) ? ", tuned model in model/" : "",
-           file_exists(adapter) ? ", adapter in adapter/" : "", last);
-    mem_free(model);
-    mem_free(adapter);
-    mem_free(text);
+    if (!has_result) {
+        puts("no tuned model in it yet");
+    }
     return true;
 }
 

@@ -184,8 +184,8 @@ static bool take_turn(struct conversation *conversation, const char *line,
     return true;
 }
 
-/* What begins with a slash and a word of letters is meant as a command, though it may be
- * none that there is; paths, with a second slash, are for the model. */
+/* What begins with a slash and a word of letters is meant as a command, though it may
+ * be none that there is; paths, with a second slash, are for the model. */
 static bool is_command(const char *line)
 {
     const char *letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ?";

@@ -49,6 +49,13 @@ check "the last model is not the best one ($best_step)" [ "$best_step" -lt "$las
 check "best/ is the best model" is_near "$(score run/best)" "$best_loss"
 check "model/ is the last one" is_near "$(score run/model)" "$last_loss"
 check "the summary names both" grep -q "^Best:     run/best (held-out loss .* after step $best_step)" log
+"$LATHE" inspect run >inspected
+check "inspect tells of the last step" \
+    grep -qE "^step $last_step \(epoch [0-9.]+\): loss [0-9.]+$" inspected
+check "of the held-out loss" grep -qx "held-out loss $(printf %.4f "$last_loss") after step \
+$last_step, lowest $(printf %.4f "$best_loss") after step $best_step" inspected
+check "and of both results, without JSON" bash -c "grep -q 'in model/$' inspected &&
+    grep -q 'in best/$' inspected && ! grep -q '{' inspected"
 check "nothing half written is left" [ "$(ls run | tr '\n' ' ')" = 'best log.txt metrics.jsonl model run.yaml ' ]
 check "log.txt begins with the first line" \
     bash -c "head -n 1 run/log.txt | grep -q '^Starting fine-tuning: model=$model, engine=cpu, ranks=1$'"
