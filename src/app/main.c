@@ -37,12 +37,29 @@ NORETURN static void end_on_bus_error(int signal_number)
     _exit(n < 0 ? 1 : error_exit_code(ERROR_DATA));
 }
 
+/* Where memory is short, ending the usual way can take for ever: OpenBLAS waits at exit
+ * for threads that wait for memory. What is to be seen goes out first. Sanitizers look for
+ * leaks at a usual end, and get one. */
+static void end_without_memory(const struct error *err)
+{
+#ifndef LATHE_SLOW_CHECKS
+    if (err->kind == ERROR_RESOURCE) {
+        fflush(NULL);
+        _exit(error_exit_code(err->kind));
+    }
+#else
+    (void)err;
+#endif
+}
+
 /* Without a command the list is printed. This is the one place that prints an error and
  * turns its kind into an exit code. */
 int main(int argc, char **argv)
 {
     struct error err = {0};
     signal(SIGBUS, end_on_bus_error);
+    /* A limit on the size of files is an error of the write that meets it. */
+    signal(SIGXFSZ, SIG_IGN);
     const char *name = argc > 1 ? argv[1] : "help";
     /* The spellings that every program has; commands have --help of their own. */
     if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0) {
@@ -59,6 +76,7 @@ int main(int argc, char **argv)
     if (!done || !finish_output(&err)) {
         /* A note has no prefix of its own. */
         log_note("%s%s", error_prefix(err.kind), err.message);
+        end_without_memory(&err);
         return error_exit_code(err.kind);
     }
     return 0;

@@ -72,6 +72,7 @@ static enum error_kind kind_of_errno(int number)
         return ERROR_NOT_FOUND;
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
     case ENOMEM:
         return ERROR_RESOURCE;
     default:

@@ -41,7 +41,7 @@ bool error_set(struct error *err, enum error_kind kind, const char *format, ...)
 PRINTF_LIKE(2, 3) bool error_wrap(struct error *err, const char *format, ...);
 
 /* Appends the text of errno value `number` to the formatted message. Kind: ENOENT gives
- * NOT_FOUND, ENOSPC, EDQUOT and ENOMEM give RESOURCE, the rest DATA. Returns false. */
+ * NOT_FOUND, ENOSPC, EDQUOT, EFBIG and ENOMEM give RESOURCE, the rest DATA. Returns false. */
 PRINTF_LIKE(3, 4)
 bool error_set_errno(struct error *err, int number, const char *format, ...);
 

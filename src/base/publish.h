@@ -4,8 +4,9 @@
  *     static bool fill(void *context, const char *folder, struct error *err);
  *     publish_folder("runs/a/model", fill, &state, err);
  *
- * It grows beside its final name, as "runs/a/model.partial", and is renamed at the end.
- * What a crash leaves behind the next try removes.
+ * It grows beside its final name, as "runs/a/model.partial-HOST-PID", and is renamed at
+ * the end. What a crash leaves behind the next try on the same machine removes; several
+ * processes may write the same folder, and the first one to finish gives it.
  */
 #ifndef BASE_PUBLISH_H
 #define BASE_PUBLISH_H

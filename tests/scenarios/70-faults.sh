@@ -31,13 +31,13 @@ check "a run to export" [ $? = 0 ]
 rm -rf cache
 
 # In the folder of a round: what the command left is whole. Files and folders on their way
-# have names of their own (NAME.tmp-*, NAME.partial, best.new), and none is left; what has
+# have names of their own (NAME.tmp-*, NAME.partial-HOST-PID, best.new), and none is left; what has
 # its final name is, byte for byte, what the command makes without a fault (in ../good).
 # Metrics and logs differ by times, and a run that failed may have less of them.
 is_whole()
 {
     local path
-    [ -z "$(find . \( -name '*.tmp*' -o -name '*.partial' -o -name '*.new' \) -print -quit)" ] || return 1
+    [ -z "$(find . \( -name '*.tmp*' -o -name '*.partial-*' -o -name '*.new' \) -print -quit)" ] || return 1
     for path in cache/* result/model result/best; do
         [ ! -e "$path" ] || diff -rq "$path" "../good/$path" >/dev/null || return 1
     done
