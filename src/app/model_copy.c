@@ -137,7 +137,7 @@ static void report(void *context, int64_t done, int64_t total)
     const int64_t n_mib = done * bytes >> 20;
     if (n_mib > copying->n_shown) {
         copying->n_shown = n_mib;
-        progress_update(&copying->progress, n_mib, "MiB");
+        progress_update(&copying->progress, n_mib, "");
     }
 }
 
@@ -167,7 +167,8 @@ static bool write_model(const struct model_copy *copy, struct copying *copying,
         .report_context = copying,
     };
     if (is_large) {
-        progress_begin(&copying->progress, stderr, "writing", copying->n_bytes >> 20);
+        progress_begin_in(&copying->progress, stderr, "writing", copying->n_bytes >> 20,
+                          "MiB");
     }
     const bool done = weights_write_folder(copy->to, &output, err);
     if (is_large) {

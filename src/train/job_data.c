@@ -49,7 +49,6 @@ struct job_reading {
     struct pool *pool;
     struct progress progress; /* of the file that is being read */
     bool is_shown;            /* progress has begun */
-    struct str text;          /* scratch */
 };
 
 /* Counts in MB: nobody reads bytes. */
@@ -61,14 +60,12 @@ static void show_progress(void *context, const char *path, int64_t done, int64_t
         return;
     }
     if (!reading->is_shown) {
-        progress_begin(&reading->progress,
-                       reading->job->options->is_quiet ? NULL : stderr, "tokenising",
-                       total / unit);
+        progress_begin_in(&reading->progress,
+                          reading->job->options->is_quiet ? NULL : stderr, "tokenising",
+                          total / unit, "MB");
         reading->is_shown = true;
     }
-    str_clear(&reading->text);
-    str_printf(&reading->text, "MB of %s", path);
-    progress_update(&reading->progress, done / unit, str_text(&reading->text));
+    progress_update(&reading->progress, done / unit, path);
 }
 
 /* Says what became of the rows of a file. */
@@ -226,7 +223,6 @@ bool job_data_open(struct job *job, struct error *err)
     reading.pool = pool_create((int)settings->threads, err);
     const bool is_done = reading.pool != NULL && read_all(&reading, err);
     pool_destroy(reading.pool);
-    str_deinit(&reading.text);
     return is_done;
 }
 

@@ -17,7 +17,9 @@ enum {
     PLAIN_INTERVAL_MS = 5000,
     MAX_BAR_WIDTH = 24,
     MIN_BAR_WIDTH = 6,
-    DEFAULT_WIDTH = 80
+    DEFAULT_WIDTH = 80,
+    ESTIMATE_FROM_MS = 1000,  /* before that the pace is that of the start */
+    ESTIMATE_FROM_PERCENT = 5 /* unless so much is done */
 };
 
 /* A terminal that can do no more than print is written to as to a file. */
@@ -29,17 +31,24 @@ static bool is_moving_terminal(FILE *file)
 }
 
 /* On a terminal the line stands there from the start: the first step may take long. */
-void progress_begin(struct progress *progress, FILE *file, const char *label,
-                    int64_t total)
+void progress_begin_in(struct progress *progress, FILE *file, const char *label,
+                       int64_t total, const char *unit)
 {
     *progress = (struct progress){.file = file,
                                   .is_terminal = is_moving_terminal(file),
                                   .label = label,
                                   .total = total,
+                                  .unit = unit,
                                   .started_ns = clock_now_ns()};
     if (progress->is_terminal) {
         progress_update(progress, 0, "");
     }
+}
+
+void progress_begin(struct progress *progress, FILE *file, const char *label,
+                    int64_t total)
+{
+    progress_begin_in(progress, file, label, total, NULL);
 }
 
 /* Asked for each time: windows are made wider and narrower. */
@@ -52,11 +61,14 @@ static int terminal_width(FILE *file)
     return size.ws_col;
 }
 
-/* "120/320  TEXT  1m 05s left", as far as each is known. */
+/* "120/320 UNIT  TEXT  1m 05s left", as far as each is known. */
 static void print_counts(const struct progress *progress, int64_t done,
                          const char *text, double seconds_left, struct str *out)
 {
     str_printf(out, " %lld/%lld", (long long)done, (long long)progress->total);
+    if (progress->unit != NULL) {
+        str_printf(out, " %s", progress->unit);
+    }
     if (text[0] != '\0') {
         str_printf(out, "  %s", text);
     }
@@ -119,6 +131,15 @@ static void show(struct progress *progress, int64_t done, const char *text,
     str_deinit(&line);
 }
 
+double progress_estimate(double elapsed_ms, int64_t done, int64_t total)
+{
+    const bool is_early = elapsed_ms < ESTIMATE_FROM_MS &&
+                          (double)done * 100.0 < (double)total * ESTIMATE_FROM_PERCENT;
+    return done <= 0 || is_early
+               ? -1.0
+               : elapsed_ms / 1000.0 * (double)(total - done) / (double)done;
+}
+
 /* The first and the last call always write. */
 void progress_update(struct progress *progress, int64_t done, const char *text)
 {
@@ -134,11 +155,8 @@ void progress_update(struct progress *progress, int64_t done, const char *text)
         return;
     }
     progress->shown_ns = now;
-    /* By the mean pace so far. */
-    const double seconds = clock_since_ms(progress->started_ns) / 1000.0;
-    const double left =
-        done > 0 ? seconds * (double)(progress->total - done) / (double)done : -1.0;
-    show(progress, done, text, left);
+    const double elapsed_ms = clock_since_ms(progress->started_ns);
+    show(progress, done, text, progress_estimate(elapsed_ms, done, progress->total));
 }
 
 /* A carriage return and "erase to the end": the line is gone, and the next update draws

@@ -27,6 +27,8 @@ struct progress {
     bool is_terminal;  /* a moving line, else plain ones */
     const char *label; /* borrowed */
     int64_t total;     /* what `done` counts to */
+    const char
+        *unit; /* of both, borrowed: "1/511 MiB"; NULL: steps, rows, a plain count */
     int64_t started_ns;
     int64_t shown_ns; /* last time something was written */
     bool has_line;    /* a line without newline stands on the terminal */
@@ -34,8 +36,10 @@ struct progress {
 
 void progress_begin(struct progress *progress, FILE *file, const char *label,
                     int64_t total);
+void progress_begin_in(struct progress *progress, FILE *file, const char *label,
+                       int64_t total, const char *unit);
 
-/* `done` of total, with `text` behind; time left is estimated from the pace so far. */
+/* `done` of total, with `text` behind, and the time left. */
 void progress_update(struct progress *progress, int64_t done, const char *text);
 
 /* Clears the moving line, so that other lines can be written. */
@@ -43,6 +47,10 @@ void progress_pause(struct progress *progress);
 
 /* Clears it for good: what is to be kept stands in the log. */
 void progress_end(struct progress *progress);
+
+/* Seconds left by the mean pace so far; below 0 while that says nothing yet: in the
+ * first second, unless some percent are done. */
+double progress_estimate(double elapsed_ms, int64_t done, int64_t total);
 
 /*
  * Appends the moving line to *out, at most `width` characters: the bar becomes shorter

@@ -80,9 +80,9 @@ awk 'BEGIN {
 check "a large file" quiet $dry --set data.train=large.jsonl --set data.weights=null \
     --set threads=1 --set data.cache=null 2>large.txt
 grep -n '^tokenising ' large.txt >shown.txt
-check "shows the start" grep -qE '^[0-9]+:tokenising [0-3]/9  MB of large\.jsonl( |$)' \
+check "shows the start" grep -qE '^[0-9]+:tokenising [0-3]/9 MB  large\.jsonl( |$)' \
     <(head -n 1 shown.txt)
-check "and the end" grep -qE '^[0-9]+:tokenising 9/9  MB of large\.jsonl  ' <(tail -n 1 shown.txt)
+check "and the end" grep -qE '^[0-9]+:tokenising 9/9 MB  large\.jsonl  ' <(tail -n 1 shown.txt)
 check "in few lines" [ "$(wc -l <shown.txt)" -lt 20 ]
 check "before there is an engine" [ "$(tail -n 1 shown.txt | cut -d: -f1)" -lt \
     "$(grep -n '^Engine: ' large.txt | cut -d: -f1)" ]
