@@ -45,6 +45,11 @@ check "the example is short" [ "$(wc -l <finetune.c)" -lt 150 ]
 # shellcheck disable=SC2046,SC2086
 check "it builds with pkg-config" \
     $compiler -std=c11 -Wextra -Werror $flags finetune.c $(pkg-config --cflags --libs lathe) -o finetune
+# shellcheck disable=SC2046,SC2086
+$compiler -std=c11 $flags finetune.c $(pkg-config --cflags --libs lathe) \
+    -Wl,-rpath,"$prefix/lib" -o by-path
+check "built with the path of a private library it needs no environment" \
+    bash -c "env -u LD_LIBRARY_PATH ./by-path 2>&1 | grep -q '^usage: '"
 check "it runs" bash -c "./finetune '$demo/model' '$demo/train.jsonl' tuned >out.txt 2>err.txt"
 check "a line for each step" [ "$(grep -c '^step [1-4]/4  loss [0-9.]*  rate' out.txt)" = 4 ]
 check "an answer" grep -qE '^Answer:.' out.txt
