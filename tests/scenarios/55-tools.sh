@@ -30,6 +30,8 @@ refused "not a model" 3 "not a GGUF file" "$LATHE" convert rows.jsonl x
 mkdir empty
 refused "a folder without a model" 3 "no config.json in this folder" "$LATHE" convert empty x
 refused "no such adapter" 3 "none" "$LATHE" convert wide x --adapter none
+refused "a limit on the size of files" 4 "File too large" \
+    bash -c "ulimit -f 500; exec '$LATHE' convert wide x"
 check "nothing was written" [ ! -e x ]
 check "nor in part" [ -z "$(ls -d x.partial* 2>/dev/null)" ]
 
