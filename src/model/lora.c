@@ -171,6 +171,21 @@ static void add_product(float *rows, int64_t n_rows, int64_t in, const float *b,
     }
 }
 
+/* Finite matrices can have a product that is not. */
+static bool check_merged(const float *rows, int64_t n, const char *name,
+                         struct error *err)
+{
+    for (int64_t i = 0; i < n; i++) {
+        if (!isfinite(rows[i])) {
+            return error_set(err, ERROR_DATA,
+                             "%s: with the adapter merged, the weight is not finite; "
+                             "the training of the adapter may have diverged",
+                             name);
+        }
+    }
+    return true;
+}
+
 /* A is read whole for each range of rows: it is thin, and ranges are large. */
 bool lora_merged_read(void *context, int param, int64_t first_row, int64_t n_rows,
                       float *target, struct error *err)
@@ -195,11 +210,12 @@ bool lora_merged_read(void *context, int param, int64_t first_row, int64_t n_row
         return false;
     }
     float *b_rows = memory + r * in;
-    const bool done = merge->read(merge->context, a, 0, r, memory, err) &&
-                      merge->read(merge->context, b, first_row, n_rows, b_rows, err);
+    bool done = merge->read(merge->context, a, 0, r, memory, err) &&
+                merge->read(merge->context, b, first_row, n_rows, b_rows, err);
     if (done) {
         add_product(target, n_rows, in, b_rows, memory, r, (float)params->lora_scale,
                     b_rows + n_rows * r);
+        done = check_merged(target, n_rows * in, params->info[param].name, err);
     }
     mem_free(memory);
     return done;

@@ -86,7 +86,8 @@ struct lora_merge {
 
 /*
  * Rows of a model's weight: W + scale * B A in f32, or W where there is no adapter (a
- * weights_read_fn; context is the struct lora_merge).
+ * weights_read_fn; context is the struct lora_merge). Sums that are not finite are an
+ * error.
  */
 MUST_USE bool lora_merged_read(void *merge, int param, int64_t first_row,
                                int64_t n_rows, float *target, struct error *err);

@@ -8,6 +8,7 @@
  */
 #include "model/lora.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,9 @@
 #include "model/params.h"
 
 enum { MAX_CONFIG_BYTES = 16 << 20, MAX_RANK = 1 << 20 };
+
+/* As of the setting lora.alpha: a larger one is a slip, or a damaged file. */
+static const double MAX_ALPHA = 1.0e6;
 
 struct lora {
     struct arena *arena; /* owns strings and lists */
@@ -164,11 +168,12 @@ static bool read_numbers(struct lora *lora, const json_t *root, const char *wher
         return false;
     }
     options->is_rank_stabilised = json_is_true(json_object_get(root, "use_rslora"));
-    if (!(options->alpha > 0.0) || options->dropout < 0.0 || options->dropout >= 1.0) {
+    if (!(options->alpha > 0.0 && options->alpha <= MAX_ALPHA) ||
+        !(options->dropout >= 0.0 && options->dropout < 1.0)) {
         return error_set(err, ERROR_DATA,
                          "%s: lora_alpha is %g and lora_dropout %g, expected a number "
-                         "above 0 and one from 0 to below 1",
-                         where, options->alpha, options->dropout);
+                         "above 0, %g at most, and one from 0 to below 1",
+                         where, options->alpha, options->dropout, MAX_ALPHA);
     }
     const char *base =
         json_string_value(json_object_get(root, "base_model_name_or_path"));
@@ -268,6 +273,30 @@ static bool find_weights(const struct lora *lora, const struct params *params,
     return done;
 }
 
+/* One value that is no number would spoil every weight that it is added to. */
+static bool check_values(const struct tensor_view *view, const char *path,
+                         struct error *err)
+{
+    float values[512];
+    const int64_t n = view->dim[0] * view->dim[1];
+    int64_t n_taken;
+    for (int64_t from = 0; from < n; from += n_taken) {
+        n_taken = base_min(n - from, (int64_t)ARRAY_LENGTH(values));
+        tensor_view_to_f32(view, from, n_taken, values);
+        for (int64_t i = 0; i < n_taken; i++) {
+            if (!isfinite(values[i])) {
+                return error_set(err, ERROR_DATA,
+                                 "%s: tensor %s: value [%lld, %lld] is not finite; its "
+                                 "training has diverged, or the file is damaged",
+                                 path, view->name,
+                                 (long long)((from + i) / view->dim[1]),
+                                 (long long)((from + i) % view->dim[1]));
+            }
+        }
+    }
+    return true;
+}
+
 /* The tensor is what the table has at this row. */
 static bool check_tensor(const struct param_info *info, const struct tensor_view *view,
                          const char *path, struct error *err)
@@ -286,7 +315,7 @@ static bool check_tensor(const struct param_info *info, const struct tensor_view
                          "%s: tensor %s is of type %s, expected f32, bf16 or f16", path,
                          view->name, dtype_name(view->dtype));
     }
-    return true;
+    return check_values(view, path, err);
 }
 
 /* Fills the places. A tensor can be there twice under two prefixes. */

@@ -212,6 +212,37 @@ static void merged_weights_are_w_plus_scale_b_a(void **state)
     params_destroy(params);
 }
 
+/* Every element is 3e38: the product of two is beyond f32. */
+static bool read_large_numbers(void *context, int param, int64_t first_row,
+                               int64_t n_rows, float *target, struct error *error)
+{
+    (void)first_row;
+    (void)error;
+    const struct params *params = context;
+    for (int64_t i = 0; i < n_rows * params->info[param].dim[1]; i++) {
+        target[i] = 3e38f;
+    }
+    return true;
+}
+
+static void merged_weights_are_finite(void **state)
+{
+    (void)state;
+    struct params *params = params_create(&config);
+    const struct lora_options options = {.rank = 3, .alpha = 1.5};
+    CHECK(lora_attach(params, &options, &err));
+    struct lora_merge merge = {
+        .params = params, .read = read_large_numbers, .context = params};
+    const int down = params_index(params, PARAM_DOWN, 2);
+    float *row = mem_alloc_array((size_t)params->info[down].dim[1], sizeof(float));
+    assert_false(lora_merged_read(&merge, down, 0, 1, row, &err));
+    assert_says(params->info[down].name);
+    assert_says("is not finite");
+    assert_int_equal(error_exit_code(err.kind), 3);
+    mem_free(row);
+    params_destroy(params);
+}
+
 /* ---- folders ---- */
 
 static void the_references_folder_is_read(void **state)
@@ -403,6 +434,7 @@ static void what_lathe_does_not_do_is_named(void **state)
         {"r", "\"4\"", "\"r\" is a string"},
         {"r", "8", "has shape [4, 40], expected [8, 40]"},
         {"lora_alpha", "0", "lora_alpha is 0"},
+        {"lora_alpha", "1e308", "lora_alpha is 1e+308"},
         {"lora_dropout", "1.0", "lora_dropout 1"},
         {"lora_dropout", "\"x\"", "\"lora_dropout\" is a string"},
     };
@@ -428,12 +460,14 @@ static void what_means_nothing_is_taken(void **state)
     assert_true(open_changed("some_new_key", "3"));
 }
 
-/* Writes folder/adapter_model.safetensors with these tensors of zeros, [4, in] or
- * [out, 4] by their names' matrix. */
-static bool open_tensors(const char *const *names, size_t n, int64_t in, int64_t out)
+/* Writes folder/adapter_model.safetensors with these tensors, [4, in] or [out, 4] by
+ * their names' matrix, and opens the folder. They are zero but for element 6. */
+static bool open_values(const char *const *names, size_t n, int64_t in, int64_t out,
+                        float value)
 {
     struct safetensors_entry entries[8];
-    float zeros[4 * 256] = {0};
+    float values[4 * 256] = {0};
+    values[6] = value;
     for (size_t i = 0; i < n; i++) {
         const bool is_a = strstr(names[i], "lora_A") != NULL;
         entries[i] = (struct safetensors_entry){
@@ -449,7 +483,7 @@ static bool open_tensors(const char *const *names, size_t n, int64_t in, int64_t
     CHECK(writer != NULL);
     for (size_t i = 0; i < n; i++) {
         CHECK(safetensors_writer_add(
-            writer, zeros,
+            writer, values,
             (size_t)(entries[i].dim[0] * entries[i].dim[1]) * sizeof(float), &err));
     }
     CHECK(safetensors_writer_commit(writer, &err));
@@ -464,6 +498,12 @@ static bool open_tensors(const char *const *names, size_t n, int64_t in, int64_t
     lora_close(lora);
     params_destroy(params);
     return lora != NULL;
+}
+
+/* All of them zero. */
+static bool open_tensors(const char *const *names, size_t n, int64_t in, int64_t out)
+{
+    return open_values(names, n, in, out, 0.0f);
 }
 
 #define Q "base_model.model.model.layers.0.self_attn.q_proj."
@@ -500,6 +540,21 @@ static void tensors_that_do_not_fit_are_named(void **state)
     assert_says("no tensors");
 }
 
+/* Merged or trained from in silence, they would spoil the model. */
+static void values_that_are_not_finite_are_named(void **state)
+{
+    (void)state;
+    const char *const names[] = {Q "lora_A.weight", Q "lora_B.weight"};
+    static const float values[] = {NAN, INFINITY, -INFINITY};
+    for (size_t i = 0; i < ARRAY_LENGTH(values); i++) {
+        assert_false(open_values(names, 2, 64, 64, values[i]));
+        assert_says("adapter_model.safetensors: tensor " Q
+                    "lora_A.weight: value [0, 6] is not finite");
+        assert_int_equal(error_exit_code(err.kind), 3);
+    }
+    assert_true(open_values(names, 2, 64, 64, 3e38f));
+}
+
 static void folders_without_an_adapter_are_named(void **state)
 {
     (void)state;
@@ -524,12 +579,14 @@ int main(void)
         TEST(patterns_choose_weights),
         TEST(values_begin_as_in_peft),
         TEST(merged_weights_are_w_plus_scale_b_a),
+        TEST(merged_weights_are_finite),
         TEST(the_references_folder_is_read),
         TEST(folders_are_written_and_read_again),
         TEST(parts_of_roles_have_whole_names),
         TEST(what_lathe_does_not_do_is_named),
         TEST(what_means_nothing_is_taken),
         TEST(tensors_that_do_not_fit_are_named),
+        TEST(values_that_are_not_finite_are_named),
         TEST(folders_without_an_adapter_are_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
