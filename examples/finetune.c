@@ -6,8 +6,8 @@
  *     ./finetune examples/demo/model examples/demo/train.jsonl tuned
  *
  * With the library in a folder of your own (make install PREFIX=$HOME/lathe), set
- * PKG_CONFIG_PATH=$HOME/lathe/lib/pkgconfig to compile, and let the program find it when
- * it runs: add -Wl,-rpath,$HOME/lathe/lib here, or set LD_LIBRARY_PATH=$HOME/lathe/lib.
+ * PKG_CONFIG_PATH=$HOME/lathe/lib/pkgconfig to compile, and let the program find it
+ * when it runs: add -Wl,-rpath,$HOME/lathe/lib here, or set LD_LIBRARY_PATH=$HOME/lathe/lib.
  *
  * The third argument is the run folder, which is replaced when it is there.
  */
