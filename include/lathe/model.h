@@ -136,9 +136,9 @@ typedef bool (*lathe_text_fn)(void *context, const char *text, size_t length);
 
 /*
  * Goes on behind ids[0 .. n), the whole text so far with BOS; what was read by an earlier
- * call is not read again. Returns the answer, NUL-terminated, without special tokens, for
- * lathe_free; NULL: failed. It ends at the end of the turn or text, after max_tokens, with
- * the context, or when on_text (NULL: none) says so.
+ * call is not read again. Returns the answer, NUL-terminated, without special tokens and
+ * with U+FFFD for a NUL byte in it, for lathe_free; NULL: failed. It ends at the end of the
+ * turn or text, after max_tokens, with the context, or when on_text (NULL: none) says so.
  */
 LATHE_API char *lathe_generate(struct lathe_generator *generator, const int32_t *ids,
                                size_t n, const struct lathe_sampling *sampling,

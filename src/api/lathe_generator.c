@@ -7,6 +7,7 @@
 #include "backend/backend.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/str.h"
 #include "text/tokenizer.h"
 #include "train/generate.h"
 
@@ -122,6 +123,23 @@ static bool check_prompt(const struct lathe_generator *generator, const int32_t 
     return true;
 }
 
+/* The answer as a C string: a NUL within it would cut it. U+FFFD, as in place of any other
+ * byte that cannot be shown. */
+static char *copy_text(const struct generate_result *result)
+{
+    struct str text = {0};
+    for (size_t i = 0; i < result->text_length; i++) {
+        if (result->text[i] == '\0') {
+            str_add(&text, "\xEF\xBF\xBD");
+        } else {
+            str_add_char(&text, result->text[i]);
+        }
+    }
+    char *copy = mem_strdup(str_text(&text));
+    str_deinit(&text);
+    return copy;
+}
+
 char *lathe_generate(struct lathe_generator *generator, const int32_t *ids, size_t n,
                      const struct lathe_sampling *sampling, lathe_text_fn on_text,
                      void *context, struct lathe_error *error)
@@ -145,7 +163,7 @@ char *lathe_generate(struct lathe_generator *generator, const int32_t *ids, size
     char *answer = NULL;
     if (check_prompt(generator, ids, n, &err) && sampler_check(&options, &err) &&
         generate_run(generator->generator, &request, 1, &options, &result, &err)) {
-        answer = mem_strndup(result.text, result.text_length);
+        answer = copy_text(&result);
     } else {
         lathe_report(error, &err);
     }

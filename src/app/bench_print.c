@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/dtype.h"
 #include "base/json.h"
@@ -139,7 +140,7 @@ static json_t *ops_to_json(const struct backend_profile_row *ops, int n)
 /* One line; members in the order in which they were set. */
 static void add_json(json_t *owned_root, struct str *out)
 {
-    char *text = json_dumps(owned_root, JSON_REAL_PRECISION(6));
+    char *text = json_print(owned_root, JSON_REAL_PRECISION(6));
     json_decref(owned_root);
     str_printf(out, "%s\n", text);
     free(text);
@@ -147,7 +148,7 @@ static void add_json(json_t *owned_root, struct str *out)
 
 static void set_text(json_t *root, const char *key, const char *text)
 {
-    json_object_set_new(root, key, json_string(text));
+    json_put(root, key, json_text(text, strlen(text)));
 }
 
 static void set_real(json_t *root, const char *key, double value)

@@ -94,6 +94,16 @@ static bool read_number(const char *option, const char *text, double *number,
     return true;
 }
 
+/* The sampler speaks of "temperature", "top-k" and "top-p": here these are options. */
+static bool name_option(bool is_good, struct error *err)
+{
+    if (is_good) {
+        return true;
+    }
+    const struct error told = *err;
+    return error_set(err, told.kind, "--%s", told.message);
+}
+
 /* The defaults are those that Google publishes with Gemma's weights. */
 static bool read_sampling(struct run *run, struct error *err)
 {
@@ -116,7 +126,7 @@ static bool read_sampling(struct run *run, struct error *err)
         return error_set(err, ERROR_USAGE,
                          "--top-p 0: expected a share above 0, up to 1");
     }
-    return sampler_check(&run->sampling, err);
+    return name_option(sampler_check(&run->sampling, err), err);
 }
 
 /* Standard input to its end, without the line feed that editors and echo put there. */
@@ -300,18 +310,19 @@ static void print_json(const struct run *run, const struct generate_result *resu
         json_array_append_new(ids, json_integer(result->ids[i]));
     }
     json_t *root = json_object();
-    json_object_set_new(root, "text", json_stringn(result->text, result->text_length));
-    json_object_set_new(root, "ids", ids);
-    json_object_set_new(root, "end", json_string(end_name(result->end)));
-    json_object_set_new(root, "prompt_tokens", json_integer((json_int_t)run->ids.n));
-    json_object_set_new(root, "prompt_tokens_per_s",
-                        rate_or_null(speed.prompt_tokens, speed.prompt_seconds));
-    json_object_set_new(root, "tokens_per_s",
-                        rate_or_null(speed.answer_tokens, speed.answer_seconds));
+    json_put(root, "text", json_text(result->text, result->text_length));
+    json_put(root, "ids", ids);
+    json_put(root, "end", json_string(end_name(result->end)));
+    json_put(root, "prompt_tokens", json_integer((json_int_t)run->ids.n));
+    json_put(root, "prompt_tokens_per_s",
+             rate_or_null(speed.prompt_tokens, speed.prompt_seconds));
+    json_put(root, "tokens_per_s",
+             rate_or_null(speed.answer_tokens, speed.answer_seconds));
     const size_t cache_bytes = decoding_cache_bytes(generate_decoding(run->generator));
-    json_object_set_new(root, "cache_bytes", json_integer((json_int_t)cache_bytes));
-    json_dumpf(root, stdout, JSON_REAL_PRECISION(6));
-    putchar('\n');
+    json_put(root, "cache_bytes", json_integer((json_int_t)cache_bytes));
+    char *text = json_print(root, JSON_REAL_PRECISION(6));
+    puts(text);
+    free(text);
     json_decref(root);
 }
 

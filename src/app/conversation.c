@@ -28,7 +28,7 @@ static void add_message(struct conversation *conversation, const char *role,
         mem_reserve_one(conversation->messages, conversation->n,
                         &conversation->capacity, sizeof(*conversation->messages));
     conversation->messages[conversation->n++] = (struct chat_message){
-        .role = role, .text = mem_strndup(text, length), .length = length};
+        .role = role, .text = mem_copy_bytes(text, length), .length = length};
 }
 
 /* Takes back the last turn. */

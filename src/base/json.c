@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/str.h"
 
 enum { DEPTH_LIMIT = 100 };
 
@@ -80,8 +81,10 @@ json_t *json_parse(const char *text, size_t length, const char *where,
     json_error_t fault;
     json_t *value = json_loadb(text, length, JSON_REJECT_DUPLICATES, &fault);
     if (value == NULL) {
+        /* jansson says column 0 behind a line end and in an empty text. */
+        const int column = fault.column > 0 ? fault.column : 1;
         error_set(err, ERROR_DATA, "%s: not valid JSON: line %d, column %d: %s", where,
-                  fault.line, fault.column, fault.text);
+                  fault.line, column, fault.text);
     }
     return value;
 }
@@ -97,6 +100,38 @@ json_t *json_read_file(const char *path, size_t max_bytes, struct error *err)
     json_t *value = json_parse(text, length, path, err);
     mem_free(text);
     return value;
+}
+
+/* jansson refuses a text with a byte that is no UTF-8 and gives no value; one mark for each
+ * such byte, as Python's errors="replace" and others do. */
+json_t *json_text(const char *text, size_t length)
+{
+    struct str valid = {0};
+    for (size_t at = 0; at < length;) {
+        const int n = str_utf8_length(text + at, length - at);
+        str_add_bytes(&valid, n > 0 ? text + at : "\xEF\xBF\xBD",
+                      n > 0 ? (size_t)n : 3);
+        at += n > 0 ? (size_t)n : 1;
+    }
+    json_t *string = json_stringn(str_text(&valid), valid.length);
+    ASSERT(string != NULL);
+    str_deinit(&valid);
+    return string;
+}
+
+/* A member that is missing would not be seen here but by who reads the file. */
+void json_put(json_t *object, const char *key, json_t *owned_value)
+{
+    const int rc = json_object_set_new(object, key, owned_value);
+    ASSERT(rc == 0);
+}
+
+/* Fails for a lack of memory and for values that are none, which json_put keeps out. */
+char *json_print(const json_t *value, size_t flags)
+{
+    char *text = json_dumps(value, flags);
+    ASSERT(text != NULL);
+    return text;
 }
 
 /* With its article, for "is %s, expected %s". */

@@ -18,6 +18,16 @@ MUST_USE json_t *json_parse(const char *text, size_t length, const char *where,
                             struct error *err);
 MUST_USE json_t *json_read_file(const char *path, size_t max_bytes, struct error *err);
 
+/* A string of any bytes: what is no UTF-8 becomes U+FFFD, NUL stays. Never NULL. */
+MUST_USE json_t *json_text(const char *text, size_t length);
+
+/* The object gets a member; takes the value over. Both have to be there, and the key is
+ * one of the program's own. */
+void json_put(json_t *object, const char *key, json_t *owned_value);
+
+/* The value as text, freed with free(); the flags are jansson's. Never NULL. */
+MUST_USE char *json_print(const json_t *value, size_t flags);
+
 /*
  * json_need_x(object, key, where, ...): the member `key`, which has to be there and of
  * that kind; what is returned is borrowed from the object. An integer also has to be

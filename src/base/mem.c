@@ -200,6 +200,18 @@ char *mem_strndup(const char *text, size_t length)
     return copy;
 }
 
+/* For text whose length goes along with it: what is cut at a NUL would be read past its
+ * end. The NUL behind it comes from mem_alloc. */
+char *mem_copy_bytes(const void *bytes, size_t length)
+{
+    ASSERT(length < SIZE_MAX);
+    char *copy = mem_alloc(length + 1);
+    if (length > 0) {
+        memcpy(copy, bytes, length);
+    }
+    return copy;
+}
+
 void *mem_try_alloc(size_t bytes, const char *what, struct error *err)
 {
     const bool fails = fails_in > 0 && --fails_in == 0;

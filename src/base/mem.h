@@ -30,7 +30,11 @@ void *mem_reserve_one(void *owned_items, size_t n, size_t *capacity,
                       size_t element_bytes);
 
 char *mem_strdup(const char *text);
-char *mem_strndup(const char *text, size_t length);
+char *mem_strndup(const char *text, size_t length); /* ends at a NUL before that */
+
+/* Copies all bytes, NUL or not, and puts a NUL behind them. `bytes` may be NULL if there
+ * are none. */
+char *mem_copy_bytes(const void *bytes, size_t length);
 
 /* Uninitialised memory, or NULL with ERROR_RESOURCE naming `what` and the size. Large
  * blocks are mapped directly, so that pages never touched cost nothing. */

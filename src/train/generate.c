@@ -365,7 +365,7 @@ static void give_results(struct generator *generator,
         if (row->answer.n > 0) {
             memcpy(results[i].ids, row->answer.ids, row->answer.n * sizeof(int32_t));
         }
-        results[i].text = mem_strndup(str_text(&row->text), row->text.length);
+        results[i].text = mem_copy_bytes(str_text(&row->text), row->text.length);
         results[i].text_length = row->text.length;
     }
 }

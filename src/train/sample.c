@@ -135,41 +135,28 @@ void sample_destroy(struct sample *sample)
     mem_free(sample);
 }
 
-/* A string of any bytes: those that are no UTF-8 become question marks. */
-static json_t *to_json(const char *text, size_t length)
-{
-    struct str valid = {0};
-    for (size_t at = 0; at < length;) {
-        const int n = str_utf8_length(text + at, length - at);
-        str_add_bytes(&valid, n > 0 ? text + at : "?", n > 0 ? (size_t)n : 1);
-        at += n > 0 ? (size_t)n : 1;
-    }
-    json_t *string = json_stringn(str_text(&valid), valid.length);
-    str_deinit(&valid);
-    return string;
-}
-
 /* One line, in the order in which one reads it. */
 static void write_line(FILE *file, int64_t step_number, const char *prompt,
                        const struct generate_result *result)
 {
     json_t *line = json_object();
-    json_object_set_new(line, "step", json_integer(step_number));
-    json_object_set_new(line, "prompt", to_json(prompt, strlen(prompt)));
-    json_object_set_new(line, "text", to_json(result->text, result->text_length));
-    char *text = json_dumps(line, 0);
-    ASSERT(text != NULL);
+    json_put(line, "step", json_integer(step_number));
+    json_put(line, "prompt", json_text(prompt, strlen(prompt)));
+    json_put(line, "text", json_text(result->text, result->text_length));
+    char *text = json_print(line, 0);
     fprintf(file, "%s\n", text);
     free(text);
     json_decref(line);
 }
 
-/* Line breaks would end the log's line. */
+/* Line breaks would end the log's line, a NUL what is printed of it. */
 static void add_on_one_line(const char *text, size_t length, struct str *out)
 {
     for (size_t i = 0; i < length; i++) {
         if (text[i] == '\n') {
             str_add(out, "\\n");
+        } else if (text[i] == '\0') {
+            str_add(out, "\\0");
         } else {
             str_add_char(out, text[i]);
         }

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -28,6 +29,34 @@ static void good_text(void **state)
     assert_non_null(value);
     assert_int_equal(json_array_size(json_object_get(value, "a")), 4);
     json_decref(value);
+}
+
+/* A string of a model's answer: any bytes, and none of them ends it or makes it go. */
+static void any_bytes_become_a_string(void **state)
+{
+    (void)state;
+    static const char bytes[] = "a\0b\xC3\xA9\xFF\xE2\x82";
+    json_t *object = json_object();
+    json_put(object, "text", json_text(bytes, sizeof(bytes) - 1));
+    json_put(object, "none", json_text(NULL, 0));
+    char *text = json_print(object, JSON_COMPACT);
+    assert_string_equal(text, "{\"text\":\"a\\u0000b\xC3\xA9\xEF\xBF\xBD\xEF\xBF\xBD"
+                              "\xEF\xBF\xBD\",\"none\":\"\"}");
+    free(text);
+    json_decref(object);
+}
+
+/* People count columns from 1. */
+static void no_fault_is_in_column_0(void **state)
+{
+    (void)state;
+    struct error err;
+    static const char *const texts[] = {"", "{\n", "{\"a\": 1,\n\n"};
+    for (size_t i = 0; i < ARRAY_LENGTH(texts); i++) {
+        assert_null(parse(texts[i], &err));
+        assert_non_null(strstr(err.message, "column "));
+        assert_null(strstr(err.message, "column 0"));
+    }
 }
 
 /* C40, G9 */
@@ -133,6 +162,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(good_text),
+        cmocka_unit_test(any_bytes_become_a_string),
+        cmocka_unit_test(no_fault_is_in_column_0),
         cmocka_unit_test(bad_text_is_named),
         cmocka_unit_test(depth_is_bounded),
         cmocka_unit_test(missing_file),

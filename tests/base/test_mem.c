@@ -144,6 +144,13 @@ static void strings_are_copied(void **state)
     mem_free(whole);
     mem_free(part);
     mem_free(more);
+    /* A length that goes along with a text holds for its NUL bytes too. */
+    char *bytes = mem_copy_bytes("a\0bc", 4);
+    char *none = mem_copy_bytes(NULL, 0);
+    assert_memory_equal(bytes, "a\0bc", 5);
+    assert_string_equal(none, "");
+    mem_free(bytes);
+    mem_free(none);
 }
 
 /* Runs `child_main` in a child with standard error closed; returns its wait status. */

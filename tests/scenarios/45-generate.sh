@@ -50,6 +50,15 @@ check "not for a prompt" \
     [ "$(grep -c 'no chat template' speed.txt)" = "$(($(grep -c 'no chat template' before.txt) + 1))" ]
 check "speeds are told" grep -qE '^[0-9]+ tokens read at [0-9.]+ tokens/s, [0-9]+ written at' speed.txt
 
+# Any byte may come by standard input: a NUL neither ends the text nor lets more be read
+# than there is.
+printf 'abc\0def what' | generate --json --temperature 0 --max-tokens 2 >nul.json
+printf 'abc\001def what' | generate --json --temperature 0 --max-tokens 2 >one.json
+check "a NUL is a byte of the message" [ -s nul.json -a \
+    "$(grep -o 'prompt_tokens": [0-9]*' nul.json)" = "$(grep -o 'prompt_tokens": [0-9]*' one.json)" ]
+refused "megabytes of NUL" 3 "context has room" \
+    bash -c "head -c 3000000 /dev/zero | '$LATHE' generate '$model' --context 100"
+
 # A conversation: what was said stays, /new forgets it, the end of the input ends it.
 if command -v script >/dev/null; then
     printf 'My name is Tom.\nWho am I?\n/new\n/foo\nWho am I?\n/exit\n' >turns.txt
@@ -98,7 +107,7 @@ for option in "--temperature hot" "--temperature -1" "--top-k 1.5" "--top-p 0" "
     "--seed -1" "--max-tokens 0" "--context 1" "--context 1000000"; do
     name=${option%% *}
     # shellcheck disable=SC2086
-    refused "$option" 2 "${name#--}" "$LATHE" generate "$model" --prompt a $option
+    refused "$option" 2 "$name" "$LATHE" generate "$model" --prompt a $option
 done
 refused "a text longer than the context" 3 "context has room for 4" \
     "$LATHE" generate "$model" --prompt "one two three four five six" --context 4
