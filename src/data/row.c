@@ -3,8 +3,6 @@
  */
 #include "data/row.h"
 
-#include <float.h>
-
 #include "base/error.h"
 #include "base/mem.h"
 #include "text/tokenizer.h"
@@ -70,6 +68,32 @@ int32_t row_finish(struct row *row, size_t n)
         n_targets += row->weight[i] > 0;
     }
     return n_targets;
+}
+
+/* --- fields ----------------------------------------------------------------------- */
+
+bool row_says_nothing(const json_t *value)
+{
+    return value == NULL || json_is_null(value) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_string(value) && json_string_length(value) == 0);
+}
+
+/* Sums of losses stay finite with any weight that is taken. */
+bool row_read_weight(const json_t *value, float *weight, struct error *err)
+{
+    static const double most = 1.0e6;
+    *weight = 1.0F;
+    if (value == NULL || json_is_null(value)) {
+        return true;
+    }
+    const double number = json_is_number(value) ? json_number_value(value) : -1;
+    if (!(number >= 0 && number <= most)) { /* also NaN */
+        return error_set(err, ERROR_DATA, "weight: expected a number from 0 to %g",
+                         most);
+    }
+    *weight = (float)number;
+    return true;
 }
 
 /* --- text ------------------------------------------------------------------------- */
@@ -183,8 +207,8 @@ struct token_arrays {
     int64_t position_before; /* of the last token kept, -1 = none yet */
 };
 
-/* Finds the members and checks their lengths. The comparison is written so that NaN
- * fails it. A weight of 0 is allowed and makes the row carry no loss. */
+/* Finds the members and checks their lengths. A weight of 0 is allowed and makes the row
+ * carry no loss. */
 static bool find_arrays(struct row *row, const json_t *object,
                         struct token_arrays *arrays, struct error *err)
 {
@@ -194,15 +218,9 @@ static bool find_arrays(struct row *row, const json_t *object,
         return error_set(err, ERROR_DATA, "input_ids: expected an array of integers");
     }
     const size_t n = json_array_size(arrays->ids);
-    const json_t *weight = json_object_get(object, "weight");
-    arrays->weight = 1.0F;
-    if (weight != NULL) {
-        const double value = json_is_number(weight) ? json_number_value(weight) : -1;
-        if (!(value >= 0 && value <= (double)FLT_MAX)) {
-            row->fault_field = "weight";
-            return error_set(err, ERROR_DATA, "weight: expected a number of 0 or more");
-        }
-        arrays->weight = (float)value;
+    if (!row_read_weight(json_object_get(object, "weight"), &arrays->weight, err)) {
+        row->fault_field = "weight";
+        return false;
     }
     return find_array(row, object, "labels", n, &arrays->labels, err) &&
            find_array(row, object, "position_ids", n, &arrays->positions, err) &&

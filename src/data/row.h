@@ -48,6 +48,14 @@ void row_begin_document(struct row *row);
  * targets. */
 int32_t row_finish(struct row *row, size_t n);
 
+/* Whether a field says nothing: not there, null, an empty list or an empty text. Rows that
+ * came through a table have every field that any row has, so such a field is absent for
+ * those who would refuse it. */
+bool row_says_nothing(const json_t *value);
+
+/* A weight as rows and messages have it, from 0 to 10^6; 1 where it is NULL or null. */
+MUST_USE bool row_read_weight(const json_t *value, float *weight, struct error *err);
+
 /*
  * A text whose response is text[border .. length). Tokens that hold a byte of it carry
  * loss; all tokens do where has_loss_on_all. BOS goes in front where the tokenizer adds

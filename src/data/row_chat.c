@@ -2,7 +2,6 @@
  * row_chat - conversations to rows: messages are checked, rendered in the turn format,
  * encoded as one text, and tokens that hold a byte of a model's words carry loss.
  */
-#include <float.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -39,13 +38,6 @@ static void conversation_deinit(struct conversation *talk)
 
 /* --- fields ----------------------------------------------------------------------- */
 
-/* Rows that came through a table have every field that any row has, as null or as an
- * empty list. */
-static bool is_nothing(const json_t *value)
-{
-    return json_is_null(value) || (json_is_array(value) && json_array_size(value) == 0);
-}
-
 /* Refuses the fields that are in no list, as records.c does for those of rows (D4). */
 static bool check_extra_fields(struct conversation *talk, size_t i, json_t *message,
                                const char *const *used, size_t n_used,
@@ -55,7 +47,7 @@ static bool check_extra_fields(struct conversation *talk, size_t i, json_t *mess
     json_t *value;
     json_object_foreach(message, key, value)
     {
-        bool is_known = is_nothing(value);
+        bool is_known = row_says_nothing(value);
         for (size_t k = 0; k < n_used && !is_known; k++) {
             is_known = strcmp(key, used[k]) == 0;
         }
@@ -117,22 +109,14 @@ static const char *plain_role(const char *role)
                                       : role;
 }
 
-/* OpenAI's rows give model turns a weight of 0 or 1; any weight will do here. The
- * comparison is written so that NaN fails it. */
+/* OpenAI's rows give model turns a weight of 0 or 1; any weight will do here. */
 static bool read_weight(struct conversation *talk, size_t i, const json_t *value,
                         struct error *err)
 {
-    talk->weight[i] = 1.0F;
-    if (value == NULL || json_is_null(value)) {
-        return true;
+    if (!row_read_weight(value, &talk->weight[i], err)) {
+        talk->fault_field = "weight";
+        return error_wrap(err, "%s, message %zu", talk->key, i + 1);
     }
-    const double number = json_is_number(value) ? json_number_value(value) : -1;
-    if (!(number >= 0 && number <= (double)FLT_MAX)) {
-        return error_set(err, ERROR_DATA,
-                         "%s, message %zu: weight: expected a number of 0 or more",
-                         talk->key, i + 1);
-    }
-    talk->weight[i] = (float)number;
     return true;
 }
 
@@ -174,24 +158,31 @@ static bool read_message(struct conversation *talk, size_t i, struct error *err)
                        err);
 }
 
-/* Finds the array under either name and reads its messages. Null counts as absent, for
- * tables that have both columns. One more element than messages, so that the arrays
+/* Finds the array under either name and reads its messages. One that says nothing counts
+ * as absent beside the other, for tables that have both columns. One more element than messages, so that the arrays
  * exist for none. */
 static bool read_messages(struct conversation *talk, const json_t *object,
                           struct error *err)
 {
     const json_t *messages = json_object_get(object, "messages");
     const json_t *conversations = json_object_get(object, "conversations");
-    const bool has_messages = messages != NULL && !json_is_null(messages);
-    const bool has_both =
-        has_messages && conversations != NULL && !json_is_null(conversations);
-    if (has_both) {
+    const bool says_messages = !row_says_nothing(messages);
+    const bool says_conversations = !row_says_nothing(conversations);
+    if (says_messages && says_conversations) {
         talk->fault_field = "conversations";
         return error_set(err, ERROR_DATA,
                          "the row has both \"messages\" and \"conversations\"");
     }
-    talk->key = has_messages || conversations == NULL ? "messages" : "conversations";
-    talk->array = has_messages ? messages : conversations;
+    /* Of two that say nothing, an empty list is told apart from none. */
+    const bool is_second =
+        says_conversations ||
+        (!says_messages && (messages == NULL || json_is_null(messages)) &&
+         conversations != NULL);
+    talk->key = is_second ? "conversations" : "messages";
+    talk->array = is_second ? conversations : messages;
+    if (json_is_null(talk->array)) {
+        talk->array = NULL;
+    }
     talk->fault_field = talk->array == NULL ? NULL : talk->key;
     if (talk->array == NULL) {
         return error_set(err, ERROR_DATA, "the row has no field \"messages\"");

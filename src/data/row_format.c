@@ -177,8 +177,8 @@ static bool is_used(const struct row_format *format, const char *key)
            is_listed(key, format->extras, format->n_extras);
 }
 
-/* Every field is used or left out on purpose (D4). A misspelled name would otherwise
- * train on rows without that part. */
+/* Every field that says something is used or left out on purpose (D4). A misspelled name
+ * would otherwise train on rows without that part. */
 static bool check_fields(const struct row_format *format, struct row *row,
                          json_t *object, struct error *err)
 {
@@ -186,7 +186,7 @@ static bool check_fields(const struct row_format *format, struct row *row,
     json_t *value;
     json_object_foreach(object, key, value)
     {
-        if (!is_used(format, key) &&
+        if (!is_used(format, key) && !row_says_nothing(value) &&
             !is_listed(key, format->options->ignore, format->options->n_ignore)) {
             row->fault_field = key;
             return error_set(err, ERROR_DATA,
@@ -293,8 +293,9 @@ static json_t *parse_line(const char *text, size_t length, struct error *err)
     json_t *object =
         json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     if (object == NULL) {
-        error_set(err, ERROR_DATA, "column %d: not valid JSON: %s", fault.column,
-                  fault.text);
+        /* libjansson says 0 where the line ends too early. */
+        const int column = fault.column > 0 ? fault.column : 1;
+        error_set(err, ERROR_DATA, "column %d: not valid JSON: %s", column, fault.text);
         return NULL;
     }
     if (!json_is_object(object)) {

@@ -231,7 +231,7 @@ static void unused_fields_are_named(void **state)
     struct records_options options = dolly;
     options.template_text = "Instruction: {instruction}\nResponse: ";
     static const char row[] =
-        "{\"instruction\": \"a\", \"context\": \"\", \"response\": \"b\"}";
+        "{\"instruction\": \"a\", \"context\": \"c\", \"response\": \"b\"}";
     assert_refused(
         row, &options, small,
         "t.jsonl:1: column 22: field \"context\" is neither used nor ignored");

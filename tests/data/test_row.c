@@ -129,6 +129,9 @@ static void token_rows(void **state)
     assert_tokens("{\"input_ids\": [2, 5, 6], \"labels\": [2, -100, 6]}", "2 5 6:1", 1);
     assert_tokens("{\"input_ids\": [2, 5, 6], \"weight\": 0.5}", "2 5:0.5 6:0.5", 1);
     assert_tokens("{\"input_ids\": [2, 5, 6], \"weight\": 0}", "2 5 6", 1);
+    assert_tokens("{\"input_ids\": [2, 5, 6], \"weight\": 1000000}",
+                  "2 5:1e+06 6:1e+06", 1);
+    assert_tokens("{\"input_ids\": [2, 5, 6], \"weight\": null}", "2 5:1 6:1", 1);
     assert_tokens("{\"input_ids\": [2, 5, 6], \"labels\": null}", "2 5:1 6:1", 1);
     /* Documents: their first token is no target. */
     assert_tokens("{\"input_ids\": [2, 5, 6, 7, 2, 8], "
@@ -210,6 +213,8 @@ static void broken_token_rows(void **state)
                    "position_ids[1] is 2 after 0");
     assert_refused("{\"input_ids\": [2], \"weight\": -1}", "weight: expected");
     assert_refused("{\"input_ids\": [2], \"weight\": 1e300}", "weight: expected");
+    assert_refused("{\"input_ids\": [2], \"weight\": 1000001}",
+                   "weight: expected a number from 0 to 1e+06");
 }
 
 int main(void)

@@ -153,7 +153,7 @@ static void other_shapes_of_rows(void **state)
     static const char *const ignored[] = {"name"};
     assert_row("{\"conversations\": [{\"from\": \"system\", \"value\": \"s\"}, "
                "{\"from\": \"human\", \"value\": \"a\"}, {\"from\": \"gpt\", "
-               "\"value\": \"b\"}]}",
+               "\"value\": \"b\"}], \"messages\": []}",
                gemma3,
                "<bos>|<start_of_turn>|user|\n|s|\n\n|a|<end_of_turn>|\n|"
                "<start_of_turn>|model|\n|[b]|[<end_of_turn>]|\n");
@@ -161,7 +161,7 @@ static void other_shapes_of_rows(void **state)
                "\"text\", \"text\": \" a \"}, {\"type\": \"text\", \"text\": \"b\", "
                "\"image\": null}]}, {\"role\": \"assistant\", \"content\": \"c\", "
                "\"weight\": 0.5, \"tool_calls\": [], \"refusal\": null}], "
-               "\"conversations\": null}",
+               "\"conversations\": []}",
                gemma4,
                "<bos>|<|turn>|user|\n|a|b|<turn|>|\n|<|turn>|model|\n|[c:0.5]|"
                "[<turn|>:0.5]|\n");
@@ -243,7 +243,9 @@ static void broken_rows_are_named(void **state)
         {"{\"messages\": null}", "no field \"messages\""},
         {"{\"messages\": {}}", "messages: expected an array"},
         {"{\"messages\": []}", "no messages"},
-        {"{\"messages\": [], \"conversations\": []}", "both"},
+        {"{\"messages\": [], \"conversations\": []}", "no messages"},
+        {"{\"messages\": null, \"conversations\": null}", "no field \"messages\""},
+        {"{\"messages\": [1], \"conversations\": [1]}", "both"},
         {"{\"conversations\": 3}", "conversations: expected an array"},
         {"{\"messages\": [3]}", "messages, message 1: expected {\"role\""},
         {"{\"messages\": [{\"role\": 3, \"content\": \"a\"}]}", "expected {\"role\""},
@@ -264,7 +266,10 @@ static void broken_rows_are_named(void **state)
          "field \"weight\" is neither"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
          "\"assistant\", \"content\": \"b\", \"weight\": -1}]}",
-         "message 2: weight: expected a number of 0 or more"},
+         "message 2: weight: expected a number from 0 to 1e+06"},
+        {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
+         "\"assistant\", \"content\": \"b\", \"weight\": 1e38}]}",
+         "message 2: weight: expected a number from 0 to 1e+06"},
         {"{\"messages\": [{\"role\": \"user\", \"content\": \"a\"}, {\"role\": "
          "\"assistant\", \"content\": \"b\", \"tool_calls\": [1]}]}",
          "field \"tool_calls\""},
