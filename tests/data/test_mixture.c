@@ -129,6 +129,23 @@ static void never_empty(void **state)
     }
 }
 
+/* Epochs that would be empty take one example after the other. 0.1 of 3 ends at places
+ * 1, 1, 1, 2: epochs 1, 2, 4 and 5 take none of their own. */
+static void empty_epochs_take_turns(void **state)
+{
+    (void)state;
+    struct records_source source = {.n = 3, .weight = 0.1};
+    const struct records records = {.n = 3, .sources = &source, .n_sources = 1};
+    static const int64_t empty_epochs[] = {1, 2, 4, 5};
+    for (size_t i = 0; i < ARRAY_LENGTH(empty_epochs); i++) {
+        int64_t n;
+        int32_t *taken = mixture_take(&records, 1, empty_epochs[i], &n);
+        assert_int_equal(n, 1);
+        assert_int_equal(taken[0], empty_epochs[i] % 3);
+        mem_free(taken);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -137,6 +154,7 @@ int main(void)
         cmocka_unit_test(shares_that_do_not_come_out_even),
         cmocka_unit_test(a_function_of_seed_and_epoch),
         cmocka_unit_test(never_empty),
+        cmocka_unit_test(empty_epochs_take_turns),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -38,6 +38,11 @@ static void rings_are_just_long_enough(void **state)
     assert_int_equal(slots[GEMMA_CACHE_SLIDING], 16);
     gemma_cache_slots(&config, 1000, 128, slots);
     assert_int_equal(slots[GEMMA_CACHE_SLIDING], 144); /* 8 + 127, in sixteens */
+    /* One more than a multiple of sixteen needs the next one. */
+    gemma_cache_slots(&config, 1000, 10, slots);
+    assert_int_equal(slots[GEMMA_CACHE_SLIDING], 32); /* 8 + 9 */
+    gemma_cache_slots(&config, 1000, 9, slots);
+    assert_int_equal(slots[GEMMA_CACHE_SLIDING], 16); /* 8 + 8 */
     gemma_cache_slots(&config, 30, 16, slots);
     assert_int_equal(slots[GEMMA_CACHE_FULL], 32);
     assert_int_equal(slots[GEMMA_CACHE_SLIDING], 32);

@@ -428,6 +428,8 @@ const struct op_case op_cases_composite[] = {
      {FIXED(-2, 2, 3, 9, 2, 5), FIXED(-2, 2, 3, 1, 2, 5), I32(-1, 9, 3, 1)}},
     {.op = OP_WRITE_ROWS, "write_rows several", write_several_rows,
      {FIXED(-2, 2, 2, 10, 7), FIXED(-2, 2, 2, 5, 7)}},
+    {.op = OP_WRITE_ROWS, "write_rows one past the end", write_several_rows,
+     {FIXED(-2, 2, 2, 11, 7), FIXED(-2, 2, 2, 5, 7)}},
 
     {.op = OP_LOSS_HEAD, "loss_head", loss_head,
      {X(-1, 1, 24, 7), X(-1, 1, 36, 7), ROWS(12), I32(0, 35, 12), FIXED(0.3, 1, 12), BOOL(12)},

@@ -77,6 +77,26 @@ static void the_first_pattern_counts(void **state)
     params_destroy(params);
 }
 
+/* A rate of 0 for all but a group with one of its own: there is nothing to scale by. */
+static void a_rate_of_its_own_stays_where_all_others_rest(void **state)
+{
+    (void)state;
+    static const struct param_group patterns[] = {{"*q_proj*", 1e-3, (double)NAN}};
+    struct params *params = params_of_270m();
+    struct settings settings;
+    settings_init(&settings);
+    settings.train.optimizer.lr = 0.0;
+    settings.train.param_groups = (struct param_group_list){patterns, 1};
+    struct tensor_groups groups;
+    make(&groups, &settings, params);
+    struct step_group rates[2];
+    tensor_groups_rates(&groups, 0.0, rates);
+    assert_true(rates[0].lr == 1e-3 && rates[1].lr == 0.0);
+    tensor_groups_deinit(&groups);
+    settings_deinit(&settings);
+    params_destroy(params);
+}
+
 static void without_patterns_kinds_or_one(void **state)
 {
     (void)state;
@@ -104,6 +124,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_pattern_counts),
+        cmocka_unit_test(a_rate_of_its_own_stays_where_all_others_rest),
         cmocka_unit_test(without_patterns_kinds_or_one),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
