@@ -7,7 +7,8 @@
  *
  * With the library in a folder of your own (make install PREFIX=$HOME/lathe), set
  * PKG_CONFIG_PATH=$HOME/lathe/lib/pkgconfig to compile, and let the program find it
- * when it runs: add -Wl,-rpath,$HOME/lathe/lib here, or set LD_LIBRARY_PATH=$HOME/lathe/lib.
+ * when it runs: add -Wl,-rpath,$HOME/lathe/lib here, or set
+ * LD_LIBRARY_PATH=$HOME/lathe/lib.
  *
  * The third argument is the run folder, which is replaced when it is there.
  */
