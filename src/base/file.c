@@ -3,12 +3,14 @@
  *
  * A new file is written beside its place under a name with ".tmp-" in it; rename puts
  * it there in one step. The folder is synced as well: without that a crash may forget
- * the new name.
+ * the new name. Pipes, terminals and devices are no files that could be replaced: they
+ * are written straight into.
  */
 #include "base/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -22,12 +24,14 @@ enum {
     WRITER_BUFFER_BYTES = 256 << 10,
     COPY_BYTES = 1 << 20,
     LARGEST_WRITE_BYTES = 1 << 30, /* Linux writes less than 2 GiB per call */
+    MAX_LINKS = 40,                /* one after the other, as Linux has it */
 };
 
 struct file_writer {
-    int fd;                /* -1 once closed */
-    char *path;            /* where it will be */
-    char *temporary_path;  /* where it is until commit */
+    int fd;     /* -1 once closed */
+    char *path; /* where it will be */
+    char *
+        temporary_path; /* where it is until commit; NULL: written straight into path */
     unsigned char *buffer; /* [WRITER_BUFFER_BYTES], n_buffered of them waiting */
     size_t n_buffered;
 };
@@ -244,18 +248,71 @@ static bool write_fully(struct file_writer *writer, const void *bytes, size_t le
     return true;
 }
 
-/* O_EXCL: the name is ours alone or it is not taken. 0666 is narrowed by the umask, so
- * the file is as readable as the user's others. */
-struct file_writer *file_writer_open(const char *path, struct error *err)
+static void writer_free(struct file_writer *owned_writer)
 {
-    struct file_writer *writer = mem_alloc(sizeof(*writer));
-    writer->fd = -1;
-    writer->path = mem_strdup(path);
-    const size_t name_bytes = strlen(path) + 64;
+    mem_free(owned_writer->buffer);
+    mem_free(owned_writer->temporary_path);
+    mem_free(owned_writer->path);
+    mem_free(owned_writer);
+}
+
+/* Whether the path is a name of an open file of a process, as /dev/stdout is. What the
+ * name stands for may be anything, but the name is never to be replaced. */
+static bool names_open_file(const char *path)
+{
+    struct stat info;
+    return (strncmp(path, "/dev/", 5) == 0 || strncmp(path, "/proc/", 6) == 0) &&
+           lstat(path, &info) == 0 && S_ISLNK(info.st_mode);
+}
+
+/* Where a link leads, read from its own folder; NULL with errno: it cannot be read. */
+static char *read_link(const char *path)
+{
+    char target[PATH_MAX];
+    const ssize_t n = readlink(path, target, sizeof(target) - 1);
+    if (n < 0) {
+        return NULL;
+    }
+    target[n] = '\0';
+    const char *slash = strrchr(path, '/');
+    if (target[0] == '/' || slash == NULL) {
+        return mem_strdup(target);
+    }
+    char *folder = mem_strndup(path, (size_t)(slash - path) + 1);
+    char *joined = file_join(folder, target);
+    mem_free(folder);
+    return joined;
+}
+
+/* The name that is no link: a link stays and what it leads to is replaced, even where
+ * that is not there yet. NULL: failed. */
+static char *follow_links(const char *path, struct error *err)
+{
+    char *name = mem_strdup(path);
+    struct stat info;
+    for (int n = 0; lstat(name, &info) == 0 && S_ISLNK(info.st_mode); n++) {
+        char *next = n < MAX_LINKS ? read_link(name) : NULL;
+        if (next == NULL) {
+            error_set_errno(err, n < MAX_LINKS ? errno : ELOOP, "%s: cannot be written",
+                            path);
+            mem_free(name);
+            return NULL;
+        }
+        mem_free(name);
+        name = next;
+    }
+    return name;
+}
+
+/* A new file beside writer->path. O_EXCL: the name is ours alone or it is not taken. 0666
+ * is narrowed by the umask, so the file is as readable as the user's others. */
+static void open_beside(struct file_writer *writer)
+{
+    const size_t name_bytes = strlen(writer->path) + 64;
     writer->temporary_path = mem_alloc(name_bytes);
     /* Other threads, and other hosts on a shared disk, may be at the same file. */
     for (int attempt = 0; writer->fd < 0 && attempt < 1000; attempt++) {
-        snprintf(writer->temporary_path, name_bytes, "%s.tmp-%ld-%d", path,
+        snprintf(writer->temporary_path, name_bytes, "%s.tmp-%ld-%d", writer->path,
                  (long)getpid(), attempt);
         writer->fd =
             open(writer->temporary_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
@@ -263,11 +320,35 @@ struct file_writer *file_writer_open(const char *path, struct error *err)
             break;
         }
     }
+}
+
+/* What is there and no regular file is opened as it is: nothing is made, cut or renamed.
+ * O_APPEND: what standard output has been sent to stays. */
+struct file_writer *file_writer_open(const char *path, struct error *err)
+{
+    struct stat info;
+    const bool is_there = stat(path, &info) == 0;
+    if (is_there && S_ISDIR(info.st_mode)) {
+        error_set(err, ERROR_DATA, "%s: cannot be created: it is a folder", path);
+        return NULL;
+    }
+    const bool is_straight =
+        is_there && (!S_ISREG(info.st_mode) || names_open_file(path));
+    char *name = is_straight ? mem_strdup(path) : follow_links(path, err);
+    if (name == NULL) {
+        return NULL;
+    }
+    struct file_writer *writer = mem_alloc(sizeof(*writer));
+    *writer = (struct file_writer){.fd = -1, .path = name};
+    if (is_straight) {
+        writer->fd = open(path, O_WRONLY | O_APPEND | O_NOCTTY | O_CLOEXEC);
+    } else {
+        open_beside(writer);
+    }
     if (writer->fd < 0) {
-        error_set_errno(err, errno, "%s: cannot be created", path);
-        mem_free(writer->temporary_path);
-        mem_free(writer->path);
-        mem_free(writer);
+        error_set_errno(err, errno, "%s: cannot be %s", path,
+                        is_straight ? "opened" : "created");
+        writer_free(writer);
         return NULL;
     }
     writer->buffer = mem_alloc(WRITER_BUFFER_BYTES);
@@ -318,14 +399,6 @@ static void sync_folder_of(const char *path)
     mem_free(folder);
 }
 
-static void writer_free(struct file_writer *owned_writer)
-{
-    mem_free(owned_writer->buffer);
-    mem_free(owned_writer->temporary_path);
-    mem_free(owned_writer->path);
-    mem_free(owned_writer);
-}
-
 /* The order makes it safe: contents on disk, then the name, then the folder. Until
  * rename the old file is untouched; after it the new one is whole. */
 bool file_writer_commit(struct file_writer *owned_writer, struct error *err)
@@ -334,7 +407,8 @@ bool file_writer_commit(struct file_writer *owned_writer, struct error *err)
     if (!flush_buffer(writer, err)) {
         goto fail;
     }
-    if (fsync(writer->fd) != 0) {
+    /* Pipes and terminals have no disk. */
+    if (writer->temporary_path != NULL && fsync(writer->fd) != 0) {
         error_set_errno(err, errno, "%s: cannot be written to disk", writer->path);
         goto fail;
     }
@@ -344,11 +418,13 @@ bool file_writer_commit(struct file_writer *owned_writer, struct error *err)
         error_set_errno(err, errno, "%s: cannot be closed", writer->path);
         goto fail;
     }
-    if (rename(writer->temporary_path, writer->path) != 0) {
-        error_set_errno(err, errno, "%s: cannot be put in place", writer->path);
-        goto fail;
+    if (writer->temporary_path != NULL) {
+        if (rename(writer->temporary_path, writer->path) != 0) {
+            error_set_errno(err, errno, "%s: cannot be put in place", writer->path);
+            goto fail;
+        }
+        sync_folder_of(writer->path);
     }
-    sync_folder_of(writer->path);
     writer_free(writer);
     return true;
 
@@ -365,7 +441,9 @@ void file_writer_abort(struct file_writer *owned_writer)
     if (owned_writer->fd >= 0) {
         close(owned_writer->fd);
     }
-    unlink(owned_writer->temporary_path);
+    if (owned_writer->temporary_path != NULL) {
+        unlink(owned_writer->temporary_path);
+    }
     writer_free(owned_writer);
 }
 

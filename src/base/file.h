@@ -43,14 +43,16 @@ MUST_USE bool file_reader_read(struct file_reader *reader, void *bytes, size_t l
 size_t file_reader_bytes(const struct file_reader *reader);
 void file_reader_close(struct file_reader *reader); /* takes NULL */
 
-/* Writes to a temporary name beside `path`, syncs, renames: whole or not at all. */
+/* Writes to a temporary name beside `path`, syncs, renames: whole or not at all. Links are
+ * followed; what is there and is no regular file (a pipe, a terminal) is written straight
+ * into, and never replaced. */
 MUST_USE bool file_write_atomic(const char *path, const void *bytes, size_t length,
                                 struct error *err);
 
 /*
  * A file written piece by piece under a temporary name; file_writer_commit syncs and
  * renames it to `path`; file_writer_abort (takes NULL) removes it. Both free the
- * writer.
+ * writer. Links and what is no regular file: as above.
  */
 struct file_writer;
 MUST_USE struct file_writer *file_writer_open(const char *path, struct error *err);

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -286,9 +287,99 @@ static void read_in_pieces(void **state)
     assert_null(file_reader_open("/tmp", &err));
 }
 
+/* A link is followed and stays, also one that leads nowhere yet; in a ring it is told. */
+static void links_are_followed(void **state)
+{
+    (void)state;
+    struct error err;
+    struct stat info;
+    assert_int_equal(mkdir(inside("below"), 0777), 0);
+    assert_true(file_write_atomic(inside("below/real"), "old", 3, &err));
+    assert_int_equal(symlink("below/real", inside("one")), 0);
+    assert_int_equal(symlink("one", inside("two")), 0);
+    assert_int_equal(symlink("below/later", inside("early")), 0);
+    assert_true(file_write_atomic(inside("two"), "new", 3, &err));
+    assert_true(file_write_atomic(inside("early"), "new", 3, &err));
+    static const char *const files[] = {"below/real", "below/later"};
+    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
+        assert_int_equal(lstat(inside(files[i]), &info), 0);
+        assert_true(S_ISREG(info.st_mode));
+        char *text = file_read(inside(files[i]), 100, NULL, &err);
+        assert_string_equal(text, "new");
+        mem_free(text);
+    }
+    static const char *const links[] = {"one", "two", "early"};
+    for (size_t i = 0; i < ARRAY_LENGTH(links); i++) {
+        assert_int_equal(lstat(inside(links[i]), &info), 0);
+        assert_true(S_ISLNK(info.st_mode));
+    }
+    assert_int_equal(symlink("ring", inside("ring")), 0);
+    assert_false(file_write_atomic(inside("ring"), "new", 3, &err));
+    assert_non_null(strstr(err.message, "ring: cannot be written"));
+    assert_int_equal(count_entries(), 5);
+}
+
+/* A pipe gets the bytes and stays a pipe, under its name and under one that the system has
+ * for an open file; nothing is left beside it. */
+static void a_pipe_is_written_into(void **state)
+{
+    (void)state;
+    struct error err;
+    struct stat info;
+    char got[8] = {0};
+    assert_int_equal(mkfifo(inside("pipe"), 0666), 0);
+    const int fd = open(inside("pipe"), O_RDONLY | O_NONBLOCK);
+    assert_true(fd >= 0);
+    assert_true(file_write_atomic(inside("pipe"), "abc", 3, &err));
+    assert_int_equal(read(fd, got, sizeof(got)), 3);
+    assert_memory_equal(got, "abc", 3);
+    struct file_writer *writer = file_writer_open(inside("pipe"), &err);
+    assert_non_null(writer);
+    file_writer_abort(writer);
+    assert_int_equal(lstat(inside("pipe"), &info), 0);
+    assert_true(S_ISFIFO(info.st_mode));
+    assert_int_equal(count_entries(), 1);
+    close(fd);
+}
+
+/* As with "> out" and /dev/stdout: what stands in the file already is not lost. */
+static void an_open_file_is_added_to(void **state)
+{
+    (void)state;
+    struct error err;
+    char name[64];
+    assert_true(file_write_atomic(inside("out"), "before ", 7, &err));
+    const int fd = open(inside("out"), O_RDWR);
+    snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+    assert_true(file_write_atomic(name, "after", 5, &err));
+    close(fd);
+    char *text = file_read(inside("out"), 100, NULL, &err);
+    assert_string_equal(text, "before after");
+    mem_free(text);
+    assert_int_equal(count_entries(), 1);
+}
+
+/* A folder is refused before the work, not by the rename behind it. */
+static void a_folder_is_no_file_to_write(void **state)
+{
+    (void)state;
+    struct error err;
+    assert_int_equal(mkdir(inside("below"), 0777), 0);
+    assert_null(file_writer_open(inside("below"), &err));
+    assert_non_null(strstr(err.message, "below: cannot be created: it is a folder"));
+    assert_int_equal(count_entries(), 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(links_are_followed, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(a_pipe_is_written_into, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(an_open_file_is_added_to, make_folder,
+                                        remove_folder),
+        cmocka_unit_test_setup_teardown(a_folder_is_no_file_to_write, make_folder,
+                                        remove_folder),
         cmocka_unit_test_setup_teardown(written_whole_and_replaced, make_folder,
                                         remove_folder),
         cmocka_unit_test_setup_teardown(writer_buffers_small_and_passes_large,
