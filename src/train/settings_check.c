@@ -2,9 +2,26 @@
  * settings_check - what one key alone cannot tell: things that are missing, or do not go
  * together. Those of data.* are in settings_data.c.
  */
+#include <stddef.h>
+
 #include "base/error.h"
 #include "train/settings.h"
 #include "train/settings_data.h"
+
+/* A key of lora.* that is not as it is by default, or NULL: without adapters it would do
+ * nothing, in silence. The defaults are those of settings.def. */
+static const char *given_for_adapters(const struct settings *settings)
+{
+    struct settings usual;
+    settings_init(&usual);
+    const char *key = settings->lora.targets.n > 0               ? "targets"
+                      : settings->lora.dropout > 0.0             ? "dropout"
+                      : settings->lora.alpha != usual.lora.alpha ? "alpha"
+                      : settings->lora.base != usual.lora.base   ? "base"
+                                                                 : NULL;
+    settings_deinit(&usual);
+    return key;
+}
 
 /* Adapters have a rank of their own, or that of the adapter to go on from. */
 static bool check_lora(const struct settings *settings, struct error *err)
@@ -14,12 +31,12 @@ static bool check_lora(const struct settings *settings, struct error *err)
                          "lora.targets and lora.adapter do not go together: the "
                          "adapter says which weights it changes");
     }
-    if (settings->lora.rank == 0 && settings->lora.adapter == NULL &&
-        (settings->lora.targets.n > 0 || settings->lora.dropout > 0.0)) {
+    const char *given = given_for_adapters(settings);
+    if (settings->lora.rank == 0 && settings->lora.adapter == NULL && given != NULL) {
         return error_set(err, ERROR_USAGE,
                          "lora.%s is given, but lora.rank is 0: give a rank, as 8 or "
                          "16, to train adapters",
-                         settings->lora.targets.n > 0 ? "targets" : "dropout");
+                         given);
     }
     if (settings->lora.rank > 0 && settings->lora.alpha <= 0.0) {
         return error_set(err, ERROR_USAGE,
@@ -50,10 +67,27 @@ static bool check_evaluation(const struct settings *settings, struct error *err)
     return true;
 }
 
+/* How to sample says nothing about what. */
+static bool check_sample(const struct settings *settings, struct error *err)
+{
+    struct settings usual;
+    settings_init(&usual);
+    const char *given =
+        settings->sample.every_steps != usual.sample.every_steps   ? "every_steps"
+        : settings->sample.max_tokens != usual.sample.max_tokens   ? "max_tokens"
+        : settings->sample.temperature != usual.sample.temperature ? "temperature"
+                                                                   : NULL;
+    settings_deinit(&usual);
+    return settings->sample.prompts.n > 0 || given == NULL ||
+           error_set(err, ERROR_USAGE,
+                     "sample.%s is given, but there are no sample.prompts to answer",
+                     given);
+}
+
 /* In the order in which a user would fill a run file. */
 bool settings_check(const struct settings *settings, struct error *err)
 {
-    if (settings->model == NULL) {
+    if (settings->model == NULL || settings->model[0] == '\0') {
         return error_set(err, ERROR_USAGE,
                          "model is missing: a folder in Hugging Face layout or a .gguf "
                          "file");
@@ -83,5 +117,5 @@ bool settings_check(const struct settings *settings, struct error *err)
                          "train.batch_rows and train.batch_rows_per_rank say the same "
                          "thing twice: give one");
     }
-    return check_lora(settings, err);
+    return check_lora(settings, err) && check_sample(settings, err);
 }

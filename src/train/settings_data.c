@@ -90,10 +90,28 @@ static bool check_weights(const struct settings *settings, struct error *err)
     return true;
 }
 
+/* An empty name is one that a script has not filled in. */
+static bool check_names(const struct string_list *files, const char *key,
+                        struct error *err)
+{
+    for (int64_t i = 0; i < files->n; i++) {
+        if (files->items[i][0] == '\0') {
+            return error_set(err, ERROR_USAGE,
+                             "%s: name %lld is empty: expected a JSONL file", key,
+                             (long long)i + 1);
+        }
+    }
+    return true;
+}
+
 bool settings_data_check(const struct settings *settings, struct error *err)
 {
     if (settings->data.train.n == 0) {
         return error_set(err, ERROR_USAGE, "data.train is missing: a JSONL file");
+    }
+    if (!check_names(&settings->data.train, "data.train", err) ||
+        !check_names(&settings->data.eval, "data.eval", err)) {
+        return false;
     }
     if (settings->data.eval.n > 0 && settings->data.eval_share > 0.0) {
         return error_set(

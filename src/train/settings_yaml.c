@@ -174,7 +174,7 @@ static bool read_group(struct walk *walk, const struct setting *setting,
             return false;
         }
     }
-    if (group->match == NULL) {
+    if (group->match == NULL || group->match[0] == '\0') {
         return error_set(walk->err, ERROR_USAGE,
                          "%s: %s: an entry without match, the pattern of its tensors",
                          where, setting->key);
