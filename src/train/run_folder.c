@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
@@ -15,6 +16,10 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "train/settings.h"
+
+/* What run_folder_create makes. */
+static const char *const own_files[] = {"run.yaml", "log.txt", "metrics.jsonl",
+                                        "samples.jsonl"};
 
 /* All that run_folder_create makes: a folder where somebody keeps a run file called
  * run.yaml is none. A run that was stopped early is. */
@@ -127,6 +132,78 @@ bool run_folder_check(const struct settings *settings, bool overwrites,
     return check_inputs(settings, err) && check_writable(path, err);
 }
 
+/* The folder a path is in, without links, freed with mem_free. NULL: there is none. */
+static char *folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = slash == NULL
+                       ? mem_strdup(".")
+                       : mem_strndup(path, slash == path ? 1 : (size_t)(slash - path));
+    char *real = realpath(folder, NULL);
+    mem_free(folder);
+    char *kept = real == NULL ? NULL : mem_strdup(real);
+    free(real);
+    return kept;
+}
+
+/* Is it the same file, or, of one that is not there, the same name in the same folder? */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat info_a;
+    struct stat info_b;
+    const bool has_a = stat(a, &info_a) == 0;
+    const bool has_b = stat(b, &info_b) == 0;
+    if (has_a || has_b) {
+        return has_a && has_b && info_a.st_dev == info_b.st_dev &&
+               info_a.st_ino == info_b.st_ino;
+    }
+    char *folder_a = folder_of(a);
+    char *folder_b = folder_of(b);
+    const bool is_same = folder_a != NULL && folder_b != NULL &&
+                         strcmp(folder_a, folder_b) == 0 &&
+                         strcmp(basename(a), basename(b)) == 0;
+    mem_free(folder_a);
+    mem_free(folder_b);
+    return is_same;
+}
+
+/* Anything in a model of the run is its own, while a picture that stands beside the
+ * metrics may be drawn anew. */
+static bool belongs_to(const char *folder, const char *path)
+{
+    bool is_own = false;
+    for (size_t i = 0; i < ARRAY_LENGTH(own_files) && !is_own; i++) {
+        char *file = file_join(folder, own_files[i]);
+        is_own = is_same_file(file, path);
+        mem_free(file);
+    }
+    const char *const models[] = {"model", "best"};
+    char *above = folder_of(path);
+    for (size_t i = 0; i < ARRAY_LENGTH(models) && !is_own; i++) {
+        char *model = file_join(folder, models[i]);
+        is_own = lies_in(path, model) || lies_in(above, model);
+        mem_free(model);
+    }
+    mem_free(above);
+    return is_own;
+}
+
+bool run_folder_check_output(const char *run, const char *option, const char *path,
+                             struct error *err)
+{
+    char *folder = file_is_folder(run) ? mem_strdup(run) : folder_of(run);
+    const bool is_own =
+        folder != NULL &&
+        (is_same_file(run, path) ||
+         /* Any file may be given as metrics; its folder is then no run. */
+         ((file_is_folder(run) || is_run(folder)) && belongs_to(folder, path)));
+    mem_free(folder);
+    return !is_own || error_set(err, ERROR_USAGE,
+                                "%s %s: belongs to the run %s and would be lost; "
+                                "choose another name",
+                                option, path, run);
+}
+
 /* Opens folder/name for appending lines. A line is written as soon as it is complete,
  * so that `tail -f` and a crash see whole ones. */
 static FILE *open_lines(const char *folder, const char *name, struct error *err)
@@ -183,10 +260,8 @@ static void end_early_log(struct run_folder *folder)
  * run, and in the way of the next one. */
 static void take_back(const char *path, bool was_there)
 {
-    const char *const files[] = {"run.yaml", "log.txt", "metrics.jsonl",
-                                 "samples.jsonl"};
-    for (size_t i = 0; i < ARRAY_LENGTH(files); i++) {
-        char *file = file_join(path, files[i]);
+    for (size_t i = 0; i < ARRAY_LENGTH(own_files); i++) {
+        char *file = file_join(path, own_files[i]);
         (void)unlink(file);
         mem_free(file);
     }

@@ -41,6 +41,12 @@ MUST_USE bool run_folder_create(struct run_folder *folder,
 MUST_USE bool run_folder_check(const struct settings *settings, bool overwrites,
                                struct error *err);
 
+/* ERROR_USAGE if `path`, which a command wants to write (`option` names it), is a file that
+ * belongs to `run`, a run folder or its metrics file, whatever way it is written and
+ * though it may not be there yet. */
+MUST_USE bool run_folder_check_output(const char *run, const char *option,
+                                      const char *path, struct error *err);
+
 /*
  * Moves `from` to `to`, names in the folder; a folder `to` that is there is replaced: at
  * every moment a whole one stands under the name (or, where the file system cannot

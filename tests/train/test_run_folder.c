@@ -264,6 +264,63 @@ static void a_folder_is_published_whole(void **state)
     run_folder_close(&folder);
 }
 
+/* What a command wants to write must not cost a run its files: named in any way, through a
+ * link, and before they are there. Other names in the folder are free, again and again. */
+static void outputs_spare_the_run(void **state)
+{
+    (void)state;
+    struct error err;
+    char run[128];
+    char path[256];
+    snprintf(run, sizeof(run), "%s/spared", base);
+    make_run(run, false, NULL);
+    snprintf(path, sizeof(path), "%s/model", run);
+    assert_int_equal(mkdir(path, 0777), 0);
+    snprintf(path, sizeof(path), "%s/link", base);
+    assert_int_equal(symlink("spared/run.yaml", path), 0);
+    snprintf(path, sizeof(path), "%s/loss.svg", run);
+    assert_true(file_write_atomic(path, "x", 1, &err));
+    static const struct {
+        const char *name;
+        bool is_free;
+    } outputs[] = {
+        {"spared/run.yaml", false},
+        {"spared/log.txt", false},
+        {"spared/metrics.jsonl", false},
+        {"spared/samples.jsonl", false},
+        {"spared/model/any.csv", false},
+        {"spared/../spared/log.txt", false},
+        {"spared//model/../run.yaml", false},
+        {"link", false},
+        {"spared/loss.svg", true},
+        {"spared/new.svg", true},
+        {"samples.jsonl", true},
+        {"new.svg", true},
+        {"nowhere/new.svg", true},
+    };
+    char metrics[160];
+    snprintf(metrics, sizeof(metrics), "%s/metrics.jsonl", run);
+    for (size_t i = 0; i < ARRAY_LENGTH(outputs); i++) {
+        snprintf(path, sizeof(path), "%s/%s", base, outputs[i].name);
+        const char *const given[] = {run, metrics};
+        for (size_t k = 0; k < ARRAY_LENGTH(given); k++) {
+            if (run_folder_check_output(given[k], "--csv", path, &err) !=
+                outputs[i].is_free) {
+                fail_msg("%s, run given as %s", path, given[k]);
+            }
+            if (!outputs[i].is_free) {
+                assert_int_equal(error_exit_code(err.kind), 2);
+                assert_non_null(strstr(err.message, "--csv "));
+                assert_non_null(strstr(err.message, "belongs to the run"));
+            }
+        }
+    }
+    /* A figure file that is in no run is still not written over by itself. */
+    snprintf(path, sizeof(path), "%s/lone.jsonl", base);
+    assert_true(file_write_atomic(path, "{}", 2, &err));
+    assert_false(run_folder_check_output(path, "--svg", path, &err));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +331,7 @@ int main(void)
         cmocka_unit_test(early_lines_are_in_the_log),
         cmocka_unit_test(a_place_that_cannot_be_written_is_refused),
         cmocka_unit_test(a_folder_is_published_whole),
+        cmocka_unit_test(outputs_spare_the_run),
     };
     return cmocka_run_group_tests(tests, make_base, remove_base);
 }
