@@ -273,12 +273,28 @@ const char *job_params_result_name(const struct job *job)
     return job_params_has_lora(job) ? "adapter" : "model";
 }
 
+/* Of the model's files (train.save_dtype). */
+static enum dtype saved_dtype(const struct job *job)
+{
+    switch ((enum save_dtype_kind)job->settings->train.save_dtype) {
+    case SAVE_DTYPE_SOURCE:
+        return job->source.config.dtype;
+    case SAVE_DTYPE_F32:
+        return DTYPE_F32;
+    case SAVE_DTYPE_BF16:
+        return DTYPE_BF16;
+    case SAVE_DTYPE_F16:
+        return DTYPE_F16;
+    }
+    UNREACHABLE();
+}
+
 size_t job_params_result_bytes(const struct job *job)
 {
     const struct params *params = job->source.params;
     return job_params_has_lora(job)
                ? (size_t)params->n_adapter_elements * sizeof(float)
-               : (size_t)params->n_elements * dtype_bytes(job->source.config.dtype);
+               : (size_t)params->n_elements * dtype_bytes(saved_dtype(job));
 }
 
 /* Adapters are small: they keep all their digits. */
@@ -298,7 +314,7 @@ static bool write_adapter(const struct job *job, struct step *step, const char *
     return lora_write_folder(path, &output, err);
 }
 
-/* Master weights are f32; the file gets the precision that the model came in, and the
+/* Master weights are f32; the file gets the precision that is wanted, and the
  * source's config and tokenizer come along. */
 bool job_params_write(const struct job *job, struct step *step, const char *path,
                       struct error *err)
@@ -309,7 +325,7 @@ bool job_params_write(const struct job *job, struct step *step, const char *path
     const struct weights_output output = {
         .config = &job->source.config,
         .params = job->source.params,
-        .dtype = job->source.config.dtype,
+        .dtype = saved_dtype(job),
         .read = step_read_param,
         .context = step,
         .source_path = job->settings->model,

@@ -176,6 +176,49 @@ static int choice_index(const char *choices, const char *text)
     return -1;
 }
 
+/* "4096", "512M", "1.5GiB": bytes, in powers of 1024. Whole numbers without a suffix keep
+ * all their digits; fractions of a byte are cut. */
+static bool read_bytes(const char *text, long long *value)
+{
+    static const char letters[] = "KMG";
+    char *end = NULL;
+    errno = 0;
+    *value = strtoll(text, &end, 10);
+    if (end != text && *end == '\0') {
+        return errno == 0;
+    }
+    /* Digits and a point only: strtod knows more, as 1e3 and 0x10. */
+    const size_t n_digits = strspn(text, "0123456789.");
+    const double number = strtod(text, &end);
+    const char *letter = n_digits > 0 && end == text + n_digits && *end != '\0'
+                             ? strchr(letters, *end)
+                             : NULL;
+    if (letter == NULL || (end[1] != '\0' && strcmp(end + 1, "iB") != 0)) {
+        return false;
+    }
+    const double bytes = ldexp(number, 10 * (int)(letter - letters + 1));
+    if (bytes >= 0x1p63) {
+        return false;
+    }
+    *value = (long long)bytes;
+    return true;
+}
+
+/* A size in bytes may have a suffix. */
+static bool set_bytes(const struct setting *setting, const char *text,
+                      const char *where, int64_t *field, struct error *err)
+{
+    long long value = 0;
+    if (!read_bytes(text, &value) || value < setting->min_integer) {
+        return error_set(err, ERROR_USAGE,
+                         "%s: %s: expected bytes, as 4000000000, 512M or 1.5GiB "
+                         "(K, M, G, KiB, MiB, GiB: powers of 1024), got '%s'",
+                         where, setting->key, text);
+    }
+    *field = value;
+    return true;
+}
+
 /* The whole text is the number; strtoll sets errno where it does not fit. */
 static bool set_integer(const struct setting *setting, const char *text,
                         const char *where, int64_t *field, struct error *err)
@@ -258,7 +301,9 @@ bool settings_assign(struct settings *settings, const struct setting *setting,
         return true;
     }
     case SETTING_INTEGER:
-        return set_integer(setting, text, where, field, err);
+        return strcmp(setting->unit, "bytes") == 0
+                   ? set_bytes(setting, text, where, field, err)
+                   : set_integer(setting, text, where, field, err);
     case SETTING_NUMBER:
         return settings_read_number(setting, setting->key, text, where, field, err);
     case SETTING_SWITCH:

@@ -28,6 +28,12 @@ enum engine_kind { ENGINE_CPU };
 enum init_kind { INIT_WEIGHTS, INIT_RANDOM };
 enum data_end { DATA_END_EOS, DATA_END_NONE };
 enum chat_format_choice { CHAT_FORMAT_AUTO, CHAT_FORMAT_GEMMA3, CHAT_FORMAT_GEMMA4 };
+enum save_dtype_kind {
+    SAVE_DTYPE_SOURCE,
+    SAVE_DTYPE_F32,
+    SAVE_DTYPE_BF16,
+    SAVE_DTYPE_F16
+};
 enum rounding_kind { ROUNDING_AUTO, ROUNDING_NEAREST, ROUNDING_STOCHASTIC };
 enum lora_base { LORA_BASE_FILE, LORA_BASE_F32, LORA_BASE_BF16 };
 enum optimizer_kind { OPTIMIZER_ADAMW };
@@ -111,6 +117,7 @@ struct settings {
         double outlier_z; /* 0 = off */
         int64_t outlier_window;
         int64_t norms_every; /* 0 = never */
+        int save_dtype;      /* enum save_dtype_kind */
         bool save_model;
     } train;
     struct {

@@ -242,6 +242,9 @@ void settings_print_summary(struct str *out)
     for (size_t i = 0; i < n; i++) {
         str_printf(out, "%s: ", table[i].key);
         settings_print_default(&table[i], out);
+        if (table[i].unit[0] != '\0') {
+            str_printf(out, "  [%s]", table[i].unit);
+        }
         str_add(out, "\n    ");
         str_add(out, table[i].help);
         if (table[i].kind == SETTING_CHOICE) {

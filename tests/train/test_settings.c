@@ -542,9 +542,65 @@ static void rounding_by_chance_needs_bf16(void **state)
     }
 }
 
+/* Sizes have suffixes, in powers of 1024; anything else is refused with an example. */
+static void bytes_may_have_a_suffix(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {
+        {"0", 0},
+        {"9223372036854775807", INT64_MAX},
+        {"3K", 3072},
+        {"3KiB", 3072},
+        {"512M", 536870912},
+        {"1.5GiB", 1610612736},
+        {"2G", 2147483648},
+    };
+    static const char *const bad[] = {
+        "-1",   "-1G",  "GiB",         "1.5",
+        "1GB",  "1 G",  "1g",          "1e3",
+        "1T",   "1Gi",  ".G",          "1..5G",
+        "nanG", "0x1G", "9999999999G", "9223372036854775808"};
+    char text[100];
+    struct error err;
+    struct settings settings;
+    settings_init(&settings);
+    for (size_t i = 0; i < ARRAY_LENGTH(good); i++) {
+        snprintf(text, sizeof(text), "memory_limit: %s\n", good[i].text);
+        assert_true(read(&settings, text, &err));
+        assert_true(settings.memory_limit == good[i].bytes);
+    }
+    settings_deinit(&settings);
+    for (size_t i = 0; i < ARRAY_LENGTH(bad); i++) {
+        char message[300];
+        snprintf(text, sizeof(text), "memory_limit: %s\n", bad[i]);
+        snprintf(message, sizeof(message),
+                 "run.yaml:1:15: memory_limit: expected bytes, as 4000000000, 512M or "
+                 "1.5GiB (K, M, G, KiB, MiB, GiB: powers of 1024), got '%s'",
+                 bad[i]);
+        assert_refused(text, message);
+    }
+}
+
+/* The listing names the unit behind the default. */
+static void the_listing_has_units(void **state)
+{
+    (void)state;
+    struct str out = {0};
+    settings_print_summary(&out);
+    assert_non_null(strstr(str_text(&out), "memory_limit: 0  [bytes]\n"));
+    assert_non_null(strstr(str_text(&out), "data.row_tokens: 512  [tokens]\n"));
+    assert_non_null(strstr(str_text(&out), "train.clip_norm: 1\n"));
+    str_deinit(&out);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_may_have_a_suffix),
+        cmocka_unit_test(the_listing_has_units),
         cmocka_unit_test(the_contracts_keys_are_read),
         cmocka_unit_test(what_is_printed_reads_back_the_same),
         cmocka_unit_test(any_text_reads_back_the_same),
