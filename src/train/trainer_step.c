@@ -181,7 +181,7 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
                          trainer->job.settings->data.train.items[0],
                          (long long)metrics->step);
     }
-    metrics->loss = hyper->loss_sum / hyper->weight_sum;
+    metrics->loss = metrics_plain(hyper->loss_sum / hyper->weight_sum);
     const bool has_outlier_loss = metrics->loss > outlier_limit(&trainer->loss_guard);
     choose_hyper(trainer, metrics, has_outlier_loss, hyper);
     const int64_t updating_from = clock_now_ns();
@@ -190,7 +190,7 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
         return false;
     }
     metrics->update_ms = clock_since_ms(updating_from);
-    metrics->grad_norm = result.grad_norm;
+    metrics->grad_norm = metrics_plain(result.grad_norm);
     metrics->lr = hyper->lr;
     metrics->is_skipped = !result.is_applied;
     if (result.norms != NULL) {
@@ -206,9 +206,11 @@ static bool update(struct trainer *trainer, struct metrics *metrics,
     return true;
 }
 
-/* The model's work in this time as a share of what the machine can do. */
-static double utilisation(const struct trainer *trainer,
-                          const struct flops_counts *counts, double ms)
+/* The model's work in this time as a share of what the machine can do. A step above the
+ * peak shows that the peak was measured while others worked: no share of it means
+ * anything. */
+static double utilisation(struct trainer *trainer, const struct flops_counts *counts,
+                          double ms)
 {
     const struct job *job = &trainer->job;
     if (trainer->peak_gflops <= 0.0 || ms <= 0.0) {
@@ -216,7 +218,17 @@ static double utilisation(const struct trainer *trainer,
     }
     const double flops = flops_training(&job->source.config, job->source.params,
                                         job->is_trainable, counts);
-    return flops / (trainer->peak_gflops * 1e9 * ms / 1000.0);
+    const double share = flops / (trainer->peak_gflops * 1e9 * ms / 1000.0);
+    if (share <= 1.0) {
+        return share;
+    }
+    progress_pause(&trainer->progress);
+    log_note(
+        "no mfu from step %lld on: the kept peak of this machine (%.3g GFLOP/s) is "
+        "too low; `lathe doctor` on an idle machine measures it again",
+        (long long)trainer->step_number, trainer->peak_gflops);
+    trainer->peak_gflops = 0.0;
+    return (double)NAN;
 }
 
 /* The file is line buffered: a reader sees whole lines. */

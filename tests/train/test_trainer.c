@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "train/machine.h"
 #include "train/metrics.h"
 #include "train/trainer_job.h"
 
@@ -429,9 +430,56 @@ static void a_signal_at_the_end_leaves_a_whole_run(void **state)
     settings_deinit(&settings);
 }
 
+/* Lines that say that the kept peak is too low. */
+static void count_peak_notes(void *context, enum log_level level, const char *line)
+{
+    int *n = context;
+    *n += level == LOG_NOTE && strstr(line, "(1e-06 GFLOP/s) is too low") != NULL &&
+          strstr(line, "`lathe doctor`") != NULL;
+}
+
+/* A share of the peak is no share above 1, so the step has none. */
+static bool has_no_mfu(void *context, const struct metrics *metrics, int64_t n_steps)
+{
+    (void)n_steps;
+    *(int *)context += isnan(metrics->mfu) ? 1 : 100;
+    return true;
+}
+
+/* A peak that was measured on a busy machine gives no mfu above 1: none, and one note. */
+static void a_peak_that_is_too_low_is_told_once(void **state)
+{
+    (void)state;
+    char *cache = file_join(base, "cache");
+    setenv("XDG_CACHE_HOME", cache, 1);
+    struct settings settings;
+    make_settings(&settings, "peak");
+    int n_steps = 0;
+    int n_notes = 0;
+    const struct trainer_options planning = {.is_dry = true};
+    const struct trainer_options options = {.visit = has_no_mfu, .context = &n_steps};
+    static struct job job;
+    struct error err;
+    assert_true(trainer_job_open(&job, &settings, &planning, &err));
+    assert_true(machine_store_peak(backend_describe(job.engine), 1e-6, &err));
+    trainer_job_close(&job);
+    log_set_level(LOG_NOTE);
+    log_set_handler(count_peak_notes, &n_notes);
+    const bool done = trainer_run(&settings, &options, &err);
+    log_set_handler(NULL, NULL);
+    log_set_level(LOG_ERROR);
+    assert_true(done);
+    assert_int_equal(n_steps, 4);
+    assert_int_equal(n_notes, 1);
+    unsetenv("XDG_CACHE_HOME");
+    settings_deinit(&settings);
+    mem_free(cache);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_peak_that_is_too_low_is_told_once),
         cmocka_unit_test(a_tighter_limit_means_fewer_rows_then_recomputation),
         cmocka_unit_test(rows_per_pass_do_not_matter),
         cmocka_unit_test(losses_that_are_not_finite_stop_the_run),
