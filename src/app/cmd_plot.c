@@ -17,6 +17,7 @@
 #include "base/mem.h"
 #include "base/str.h"
 #include "train/metrics_read.h"
+#include "train/run_folder.h"
 
 /* What the command line gives. */
 struct plot_arguments {
@@ -151,6 +152,21 @@ static bool show(const struct plot *plot, const struct plot_arguments *given,
     return done;
 }
 
+/* Neither file may be one of a run that is drawn. */
+static bool check_outputs(const struct plot_arguments *given,
+                          const struct arguments *runs, struct error *err)
+{
+    bool done = true;
+    for (int i = 0; i < runs->n && done; i++) {
+        const char *run = runs->items[i];
+        done = (given->svg == NULL ||
+                run_folder_check_output(run, "--svg", given->svg, err)) &&
+               (given->csv == NULL ||
+                run_folder_check_output(run, "--csv", given->csv, err));
+    }
+    return done;
+}
+
 bool cmd_plot(const struct command *command, int argc, char *const *argv,
               struct error *err)
 {
@@ -180,7 +196,7 @@ bool cmd_plot(const struct command *command, int argc, char *const *argv,
     if (given.csv != NULL && arguments.n != 1) {
         return command_usage_error(command, "--csv takes one run", err);
     }
-    if (!parse_smoothing(&given, err) ||
+    if (!parse_smoothing(&given, err) || !check_outputs(&given, &arguments, err) ||
         (given.csv != NULL &&
          !write_csv(given.csv, arguments.items[0], given.smoothing, err))) {
         return false;

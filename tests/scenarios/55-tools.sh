@@ -103,6 +103,20 @@ refused "a run without a step" 1 "no step in it yet" "$LATHE" plot runs/b
 refused "smoothing by nothing" 2 "expected a number of steps" "$LATHE" plot runs/a --smooth 0
 refused "no run" 2 "expected 1 to 16 runs" "$LATHE" plot
 refused "a picture that cannot be written" 3 "none/a.svg" "$LATHE" plot runs/a --svg none/a.svg
+# What is written costs no run its files, and what is no file stays what it is.
+cp -r runs/a before
+for file in metrics.jsonl run.yaml log.txt samples.jsonl model/config.json; do
+    refused "a table instead of $file" 2 "belongs to the run" "$LATHE" plot runs/a --csv runs/a/$file
+done
+ln -s runs/a/run.yaml picture.svg
+refused "a picture through a link to the run" 2 "belongs to the run" "$LATHE" plot runs/b runs/a --svg picture.svg
+check "the run is as before" diff -r before runs/a
+mkfifo pipe
+timeout 20 cat pipe >piped.csv &
+"$LATHE" plot runs/a --csv pipe --smooth 2
+wait $!
+check "a pipe gets the table" cmp a.csv piped.csv
+check "and stays a pipe" [ -p pipe ]
 
 # doctor: exit code 0 on a machine that is fit, the peak kept for later runs.
 "$LATHE" doctor >doctor.txt 2>log
