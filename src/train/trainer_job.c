@@ -117,7 +117,8 @@ static int64_t estimate_epochs(const struct job *job)
 {
     const struct loader_options loading = trainer_job_loading(job);
     const int64_t steps_in_one = loader_measure(&job->train, &loading, 1, 0).n_steps;
-    const int64_t n = base_div_up(job->n_steps, base_max(steps_in_one, 1));
+    const int64_t divisor = base_max(steps_in_one, 1);
+    const int64_t n = job->n_steps / divisor + (job->n_steps % divisor != 0);
     return job->n_epochs > 0 ? base_min(job->n_epochs, n) : n;
 }
 

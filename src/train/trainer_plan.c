@@ -163,10 +163,12 @@ static void print_work(const struct job *job, struct str *out)
     print_time(job, flops, out);
 }
 
-/* The examples that a row has become, as one line; *at is the next example of the file. */
-static void print_row(const struct job *job, const struct records *records, int64_t row,
-                      size_t end, size_t *at, struct str *out)
+/* The examples that the row of example *at has become, as one line; *at moves behind
+ * them. Rows that became none are left out here: the counts say why. */
+static void print_row(const struct job *job, const struct records *records, size_t end,
+                      size_t *at, struct str *out)
 {
+    const int64_t row = records_example(records, *at).source_row;
     int32_t n_parts = 0;
     int64_t n_tokens = 0;
     int64_t n_targets = 0;
@@ -182,12 +184,6 @@ static void print_row(const struct job *job, const struct records *records, int6
         longest = (int32_t)base_max(longest, example.n);
     }
     str_printf(out, "    row %-6lld", (long long)row + 1);
-    if (n_parts == 0) {
-        str_printf(
-            out,
-            " left out: broken, held out, too long, or without a token to learn\n");
-        return;
-    }
     str_printf(out, " %6lld token%s, %lld with loss", (long long)n_tokens,
                str_plural(n_tokens), (long long)n_targets);
     if (n_parts > 1) {
@@ -236,12 +232,12 @@ static void print_rows(const struct job *job, const struct records *records,
             str_plural(source->counts.n_tokens),
             with_commas(targets, source->counts.n_targets));
         print_counts(&source->counts, out);
+        const size_t end = source->first + source->n;
         size_t at = source->first;
-        for (int64_t row = 0; row < base_min(MAX_TOLD_ROWS, source->counts.n_rows);
-             row++) {
-            print_row(job, records, row, source->first + source->n, &at, out);
+        for (int told = 0; told < MAX_TOLD_ROWS && at < end; told++) {
+            print_row(job, records, end, &at, out);
         }
-        if (source->counts.n_rows > MAX_TOLD_ROWS) {
+        if (at < end) {
             str_printf(out, "    ...\n");
         }
     }

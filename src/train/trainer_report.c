@@ -3,9 +3,11 @@
  */
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/str.h"
@@ -151,6 +153,83 @@ static void report_losses(const struct trainer *trainer, const char *stopped_by)
     }
 }
 
+/* One word of a shell's command line: as it is where that is safe, in $'...' where a
+ * line ends in it. */
+static void add_quoted(struct str *out, const char *text)
+{
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                               "0123456789_-./:=@%+,";
+    if (*text != '\0' && strspn(text, safe) == strlen(text)) {
+        str_add(out, text);
+        return;
+    }
+    const bool has_lines = strpbrk(text, "\n\r\t") != NULL;
+    str_add(out, has_lines ? "$'" : "'");
+    for (const char *c = text; *c != '\0'; c++) {
+        if (*c == '\'') {
+            str_add(out, has_lines ? "\\'" : "'\\''");
+        } else if (*c == '\n') {
+            str_add(out, "\\n");
+        } else if (*c == '\r') {
+            str_add(out, "\\r");
+        } else if (*c == '\t') {
+            str_add(out, "\\t");
+        } else if (*c == '\\' && has_lines) {
+            str_add(out, "\\\\");
+        } else {
+            str_add_char(out, *c);
+        }
+    }
+    str_add_char(out, '\'');
+}
+
+/* A template with its fields as placeholders; {{ is a brace. */
+static void add_template(struct str *out, const char *text)
+{
+    struct str plain = {0};
+    for (const char *c = text; *c != '\0'; c++) {
+        str_add_char(&plain, *c);
+        c += (*c == '{' || *c == '}') && c[1] == *c;
+    }
+    add_quoted(out, str_text(&plain));
+    str_deinit(&plain);
+}
+
+/* A command that asks the better model in the way its rows did: generate without a prompt
+ * is a chat, which only chat rows have taught. */
+static void report_try(const struct trainer *trainer)
+{
+    const struct settings *settings = trainer->job.settings;
+    const bool is_best_better = trainer->best_updates > 0 &&
+                                trainer->best_updates != step_n_updates(trainer->step);
+    char *path = file_join(trainer->folder.path,
+                           is_best_better ? "best" : trainer_save_name(trainer));
+    struct str line = {0};
+    if (job_params_has_lora(&trainer->job)) {
+        add_quoted(&line, settings->model);
+        str_add(&line, " --adapter ");
+    }
+    add_quoted(&line, path);
+    switch ((enum records_format)settings->data.format) {
+    case RECORDS_INSTRUCTION:
+        str_add(&line, " --prompt ");
+        add_template(&line, settings->data.template_text);
+        break;
+    case RECORDS_PROMPT_COMPLETION:
+        str_add(&line, " --prompt '{a prompt like those of the rows}'");
+        break;
+    case RECORDS_TEXT:
+        str_add(&line, " --prompt '{the beginning of a text}'");
+        break;
+    case RECORDS_CHAT:
+    case RECORDS_TOKENS:
+        break;
+    }
+    log_note("Try it:   lathe generate %s", str_text(&line));
+    str_deinit(&line);
+    mem_free(path);
+}
+
 /* Where everything is, and what can be done with it. */
 static void report_places(const struct trainer *trainer)
 {
@@ -169,14 +248,8 @@ static void report_places(const struct trainer *trainer)
         log_note("Samples:  %s/samples.jsonl", run);
     }
     log_note("Log:      %s/log.txt", run);
-    if (!settings->train.save_model) {
-        return;
-    }
-    if (job_params_has_lora(&trainer->job)) {
-        log_note("Try it:   lathe generate %s --adapter %s/%s", settings->model, run,
-                 name);
-    } else {
-        log_note("Try it:   lathe generate %s/%s", run, name);
+    if (settings->train.save_model) {
+        report_try(trainer);
     }
 }
 

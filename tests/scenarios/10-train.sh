@@ -102,6 +102,33 @@ head -n 4 train.jsonl >four.jsonl
 check "epochs that the steps begin are counted" \
     [ "$(grep -o '^Epoch [0-9/]*' steps/log.txt | cut -c7- | tr '\n' ' ')" = '1/4 2/4 3/4 ' ]
 
+# With a share held out, each list shows the first rows that are in it, and no others.
+"$LATHE" train run.yaml --set run=share --set data.eval=[] --set data.eval_share=0.25 --dry-run \
+    2>/dev/null >plan
+check "a plan lists eight rows of each part" [ "$(grep -c '^    row ' plan)" = 16 ]
+check "which have tokens" [ "$(grep -cE '^    row [0-9]+ +[0-9]+ tokens' plan)" = 16 ]
+check "no row is in both" [ "$(grep -oE '^    row [0-9]+' plan | sort | uniq -d | wc -l)" = 0 ]
+
+# What is tried is asked as the rows did: a template with its fields, not a chat.
+head -n 8 "$demo/train.jsonl" >asked.jsonl
+cat >asked.yaml <<EOF
+model: $demo/model
+run: asked
+data: {train: asked.jsonl, template: "It's {question}\nA: ", response: answer, ignore: [id]}
+train: {steps: 1, batch_rows: 1, save_dtype: f32}
+EOF
+"$LATHE" train asked.yaml 2>log
+check "the prompt is that of the rows" \
+    grep -qxF "Try it:   lathe generate asked/model --prompt \$'It\\'s {question}\nA: '" log
+
+# train.save_dtype: the numbers of the file; f32 are those that were trained.
+check "a model in f32" bash -c "'$LATHE' inspect asked/model | grep -q 'f32'"
+for dtype in bf16 f16; do
+    "$LATHE" train run.yaml --set run=$dtype --set train.steps=2 --set train.save_dtype=$dtype 2>/dev/null
+    check "model and best model in $dtype" bash -c \
+        "for m in model best; do '$LATHE' inspect $dtype/\$m | grep -q '$dtype' || exit 1; done"
+done
+
 # The tuned model is a model like the one it came from.
 check "config is carried over" cmp "$model/config.json" run/model/config.json
 before=$("$LATHE" score "$model" --tokens eval.jsonl --json | sed -n 's/^{"loss": \([0-9.]*\),.*/\1/p')

@@ -56,6 +56,7 @@ check "of the held-out loss" grep -qx "held-out loss $(printf %.4f "$last_loss")
 $last_step, lowest $(printf %.4f "$best_loss") after step $best_step" inspected
 check "and of both results, without JSON" bash -c "grep -q 'in model/$' inspected &&
     grep -q 'in best/$' inspected && ! grep -q '{' inspected"
+check "the better one is to be tried" grep -qx "Try it:   lathe generate run/best" log
 check "nothing half written is left" [ "$(ls run | tr '\n' ' ')" = 'best log.txt metrics.jsonl model run.yaml ' ]
 check "log.txt begins with the first line" \
     bash -c "head -n 1 run/log.txt | grep -q '^Starting fine-tuning: model=$model, engine=cpu, ranks=1$'"
