@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "data/batch.h"
 #include "data/loader.h"
+#include "train/metrics.h"
 #include "train/step.h"
 
 /* One pass in file order: every run of an evaluation sees the same batches. */
@@ -66,7 +67,8 @@ static void add_by_source(struct by_source *by, const struct batch *batch,
 static void end_by_source(struct by_source *by)
 {
     for (int32_t i = 0; by->loss != NULL && i < by->n; i++) {
-        by->loss[i] = by->weight[i] > 0.0 ? by->loss[i] / by->weight[i] : (double)NAN;
+        by->loss[i] = by->weight[i] > 0.0 ? metrics_plain(by->loss[i] / by->weight[i])
+                                          : (double)NAN;
     }
     mem_free(by->weight);
 }
@@ -105,7 +107,8 @@ bool evaluate_run(struct step *step, const struct records *records,
         result->n_targets += batch->n_targets;
         result->weight_sum += batch->weight_sum;
     }
-    result->loss = result->weight_sum > 0.0 ? total / result->weight_sum : 0.0;
+    result->loss =
+        result->weight_sum > 0.0 ? metrics_plain(total / result->weight_sum) : 0.0;
     end_by_source(&by_source);
     mem_free(token_loss);
     loader_destroy(loader);

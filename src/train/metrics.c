@@ -7,6 +7,11 @@
 #include <math.h>
 #include <string.h>
 
+double metrics_plain(double value)
+{
+    return isnan(value) ? (double)NAN : value;
+}
+
 double metrics_per_second(int64_t count, double ms)
 {
     return ms > 0.0 ? (double)count * 1000.0 / ms : 0.0;

@@ -48,6 +48,10 @@ struct metrics {
 /* Appends one JSON object and a newline. NaN and infinity become null. */
 void metrics_print(const struct metrics *metrics, struct str *out);
 
+/* A number as it is told: NaN without the sign that the processor gave it, which would
+ * be printed as "-nan". */
+double metrics_plain(double value);
+
 double metrics_per_second(int64_t count, double ms); /* 0 when ms is 0 */
 
 #endif

@@ -212,9 +212,25 @@ static bool keep_stopped(struct trainer *trainer, struct error *err)
                      trainer->folder.path, trainer_save_name(trainer));
 }
 
+/* Where every step was skipped there is no result: the model is the one that the run was
+ * started with. */
+static bool check_learned(const struct trainer *trainer, struct error *err)
+{
+    return step_n_updates(trainer->step) > 0 ||
+           error_set(
+               err, ERROR_FAILED,
+               "all %lld step%s had a loss or gradient that is not finite: nothing "
+               "was learned and no model was written; lower train.optimizer.lr, or "
+               "look at the rows named in the log",
+               (long long)trainer->step_number, str_plural(trainer->step_number));
+}
+
 /* A signal that comes while the model is written waits for it, and still counts. */
 static bool finish(struct trainer *trainer, struct error *err)
 {
+    if (!check_learned(trainer, err)) {
+        return false;
+    }
     if (trainer->job.settings->train.save_model && !trainer_save_latest(trainer, err)) {
         return false;
     }

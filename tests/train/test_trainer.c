@@ -21,6 +21,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/mem.h"
+#include "formats/safetensors.h"
 #include "train/machine.h"
 #include "train/metrics.h"
 #include "train/trainer_job.h"
@@ -205,14 +206,43 @@ static void losses_that_are_not_finite_stop_the_run(void **state)
     settings_deinit(&settings);
 }
 
-/* Writes base/rows-name.jsonl: n rows; every other one, from the first on, has a weight
- * that makes sums overflow. */
-static char *write_poisoned(const char *name, int n)
+enum { POISON = 200 }; /* a token */
+
+/* The tiny model in base/poisoned, but that the per-layer embedding of one token is NaN:
+ * rows with it have no finite loss, others do not see it. */
+static const char *poisoned_model(struct arena *arena)
+{
+    static const char from[] = "tests/golden/gemma4-e2b-tiny/model.safetensors";
+    struct error err;
+    const char *folder = arena_printf(arena, "%s/poisoned", base);
+    assert_true(file_make_folders(folder, &err));
+    assert_true(file_copy("tests/golden/gemma4-e2b-tiny/config.json",
+                          arena_printf(arena, "%s/config.json", folder), &err));
+    size_t length = 0;
+    char *bytes = file_read(from, 1 << 26, &length, &err);
+    struct safetensors *file = safetensors_open(from, &err);
+    assert_true(bytes != NULL && file != NULL);
+    const struct tensor_view *table =
+        safetensors_find(file, "model.embed_tokens_per_layer.weight");
+    assert_non_null(table);
+    char *found = memmem(bytes, length, table->bytes, table->n_bytes);
+    assert_non_null(found);
+    const size_t row = table->n_bytes / (size_t)table->dim[0];
+    memset(found + POISON * row, 0xFF, row); /* NaN */
+    assert_true(file_write_atomic(arena_printf(arena, "%s/model.safetensors", folder),
+                                  bytes, length, &err));
+    safetensors_close(file);
+    mem_free(bytes);
+    return folder;
+}
+
+/* Writes base/name: n rows; every `every`th, from the first on, has the poison. */
+static char *write_poisoned(const char *name, int n, int every)
 {
     struct str lines = {0};
     for (int r = 0; r < n; r++) {
-        str_printf(&lines, "{\"input_ids\": [2, %d, 7, 8], \"weight\": %s}\n", 5 + r,
-                   r % 2 == 0 ? "3e38" : "1");
+        str_printf(&lines, "{\"input_ids\": [2, %d, 7, 8]}\n",
+                   r % every == 0 ? POISON : 5 + r);
     }
     char *path = file_join(base, name);
     struct error err;
@@ -227,9 +257,10 @@ static void single_skipped_steps_are_named_and_passed_over(void **state)
 {
     (void)state;
     log_set_level(LOG_WARNING);
-    char *rows = write_poisoned("poisoned.jsonl", 6);
+    char *rows = write_poisoned("poisoned.jsonl", 6, 2);
     struct settings settings;
     make_settings(&settings, "passed-over");
+    settings.model = poisoned_model(settings.arena);
     settings.data.train = STRING_LIST_OF(rows);
     settings.data.pack = false;
     settings.data.shuffle = false;
@@ -476,6 +507,39 @@ static void a_peak_that_is_too_low_is_told_once(void **state)
     mem_free(cache);
 }
 
+/* All of fewer steps than max_skipped were skipped: that is no success, and no model. */
+static void a_run_that_learned_nothing_fails(void **state)
+{
+    (void)state;
+    log_set_level(LOG_NOTE); /* the log file is what is read below */
+    char *rows = write_poisoned("hopeless.jsonl", 3, 1);
+    struct settings settings;
+    make_settings(&settings, "hopeless");
+    settings.model = poisoned_model(settings.arena);
+    settings.data.train = STRING_LIST_OF(rows);
+    settings.train.steps = 3;
+    settings.train.batch_rows = 1;
+    settings.data.pack = false;
+    settings.train.save_model = true;
+    const struct trainer_options options = {0};
+    struct error err;
+    assert_false(trainer_run(&settings, &options, &err));
+    assert_int_equal(error_exit_code(err.kind), 1);
+    assert_non_null(strstr(err.message, "all 3 steps had a loss or gradient that is"));
+    assert_non_null(strstr(err.message, "no model was written"));
+    assert_false(file_exists(arena_printf(settings.arena, "%s/model", settings.run)));
+    size_t length = 0;
+    char *log = file_read(arena_printf(settings.arena, "%s/log.txt", settings.run),
+                          1 << 20, &length, &err);
+    assert_non_null(log);
+    assert_non_null(strstr(log, "loss=nan"));
+    assert_null(strstr(log, "-nan"));
+    assert_null(strstr(log, "Done"));
+    mem_free(log);
+    mem_free(rows);
+    settings_deinit(&settings);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -483,6 +547,7 @@ int main(void)
         cmocka_unit_test(a_tighter_limit_means_fewer_rows_then_recomputation),
         cmocka_unit_test(rows_per_pass_do_not_matter),
         cmocka_unit_test(losses_that_are_not_finite_stop_the_run),
+        cmocka_unit_test(a_run_that_learned_nothing_fails),
         cmocka_unit_test(single_skipped_steps_are_named_and_passed_over),
         cmocka_unit_test(frozen_tensors_keep_their_bits),
         cmocka_unit_test(a_very_long_run_is_planned_at_once),
