@@ -174,7 +174,23 @@ static void log_sample(int64_t step_number, const char *prompt,
     str_deinit(&line);
 }
 
-/* What the generator has read was read with other parameters. */
+/* An output that is not finite is the only fault of a model that training can leave
+ * behind. Training says itself when it has diverged, and may find back: the run goes on. */
+static bool pass_over(int64_t step_number, const char *prompt, const struct error *err)
+{
+    if (err->kind != ERROR_DATA) {
+        return false;
+    }
+    struct str line = {0};
+    add_on_one_line(prompt, strlen(prompt), &line);
+    log_warning("step %lld: sample failed: %s: %s", (long long)step_number, line.text,
+                err->message);
+    str_deinit(&line);
+    return true;
+}
+
+/* What the generator has read was read with other parameters. The other prompts of a
+ * model whose output is not finite would fail as well. */
 bool sample_run(struct sample *sample, int64_t step_number, FILE *file,
                 struct error *err)
 {
@@ -195,6 +211,9 @@ bool sample_run(struct sample *sample, int64_t step_number, FILE *file,
             write_line(file, step_number, prompt, &result);
         }
         generate_result_deinit(&result);
+        if (!done && pass_over(step_number, prompt, err)) {
+            return true;
+        }
     }
     return done;
 }

@@ -40,7 +40,8 @@ void sample_destroy(struct sample *sample); /* takes NULL; before step and engin
 
 /*
  * Answers all prompts. A line {"step": .., "prompt": .., "text": ..} for each goes to
- * `file`. A signal ends it, as interrupt_check tells; what was answered before is kept.
+ * `file`. A signal ends it, as interrupt_check tells; what was answered before is kept. A
+ * model whose output is not finite gives a warning in place of answers.
  */
 MUST_USE bool sample_run(struct sample *sample, int64_t step_number, FILE *file,
                          struct error *err);

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -154,6 +155,39 @@ static void what_cannot_be_answered_is_refused(void **state)
     close_fixture(&f);
 }
 
+static int n_warnings;
+
+static void count_warnings(void *context, enum log_level level, const char *line)
+{
+    (void)context;
+    n_warnings +=
+        level == LOG_WARNING && strstr(line, "step 7: sample failed: Question") != NULL;
+}
+
+/* Diverged weights end no run by their samples: one warning, and no answer. */
+static void output_that_is_not_finite_is_passed_over(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct error err;
+    open_fixture(&f);
+    log_set_level(LOG_WARNING);
+    struct sample *sample = sample_create(f.engine, f.step, &f.options, &err);
+    const int norm = params_index(f.source.params, PARAM_FINAL_NORM, -1);
+    float *values = backend_buffer_host(step_param_buffer(f.step, norm), 0);
+    values[0] = (float)NAN;
+    FILE *file = tmpfile();
+    n_warnings = 0;
+    log_set_handler(count_warnings, NULL);
+    assert_true(sample_run(sample, 7, file, &err));
+    log_set_handler(NULL, NULL);
+    assert_int_equal(n_warnings, 1);
+    assert_int_equal(ftell(file), 0);
+    fclose(file);
+    sample_destroy(sample);
+    close_fixture(&f);
+}
+
 /* Half an answer is not written. */
 static void a_signal_ends_it(void **state)
 {
@@ -178,6 +212,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_follow_the_parameters),
         cmocka_unit_test(what_cannot_be_answered_is_refused),
+        cmocka_unit_test(output_that_is_not_finite_is_passed_over),
         cmocka_unit_test(a_signal_ends_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
