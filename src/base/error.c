@@ -8,12 +8,15 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A message is one line: what came from outside may hold newlines. */
+/* A message is one line: what came from outside may hold newlines, and what a terminal
+ * obeys, for which a question mark stands as in the log. */
 static void flatten(char *text)
 {
     for (; *text != '\0'; text++) {
         if (*text == '\n' || *text == '\r') {
             *text = ' ';
+        } else if ((unsigned char)*text < 0x20 || *text == 0x7F) {
+            *text = '?';
         }
     }
 }

@@ -285,6 +285,16 @@ static long long fault_column(const char *line, size_t length, const char *field
     return column;
 }
 
+/* The column of the last character of a line, 1 at least. */
+static long long end_column(const char *line, size_t length)
+{
+    long long column = 0;
+    for (size_t i = 0; i < length && line[i] != '\n'; i++) {
+        column += ((unsigned char)line[i] & 0xC0) != 0x80;
+    }
+    return column > 0 ? column : 1;
+}
+
 /* Parses one line into an object. Unlike json_parse it allows NUL in texts and tells
  * the column in the file. */
 static json_t *parse_line(const char *text, size_t length, struct error *err)
@@ -293,9 +303,11 @@ static json_t *parse_line(const char *text, size_t length, struct error *err)
     json_t *object =
         json_loadb(text, length, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &fault);
     if (object == NULL) {
-        /* libjansson says 0 where the line ends too early. */
-        const int column = fault.column > 0 ? fault.column : 1;
-        error_set(err, ERROR_DATA, "column %d: not valid JSON: %s", column, fault.text);
+        /* Where a line ends too early libjansson gives its last character, or, if there
+         * is a line feed behind that, column 0. */
+        const bool is_torn = fault.column == 0;
+        error_set(err, ERROR_DATA, "column %lld: not valid JSON: %s",
+                  is_torn ? end_column(text, length) : fault.column, fault.text);
         return NULL;
     }
     if (!json_is_object(object)) {

@@ -63,6 +63,10 @@ static void newlines_become_spaces(void **state)
     struct error err;
     error_set(&err, ERROR_DATA, "key \"%s\"", "a\nb\r");
     assert_string_equal(err.message, "key \"a b \"");
+    /* Names of fields in a file are not what a terminal should obey. */
+    error_set(&err, ERROR_DATA, "\x1B[31m\x7F\xC3\xA9");
+    error_wrap(&err, "a\tb");
+    assert_string_equal(err.message, "a?b: ?[31m?\xC3\xA9");
 }
 
 static void errno_gives_kind_and_reason(void **state)

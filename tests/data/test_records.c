@@ -275,6 +275,9 @@ static void broken_rows_are_named(void **state)
     const struct records_options text = {.format = RECORDS_TEXT};
     assert_refused("{\"text\": \"a\"}\n\n{\"text\": }\n", &text, small,
                    "t.jsonl:3: column 10: not valid JSON");
+    /* Torn lines end in a column, in the middle of a file too. */
+    assert_refused("{\"text\": \"\xC3\xA9\"\n{\"text\": \"b\"}\n", &text, small,
+                   "t.jsonl:1: column 12: not valid JSON");
     assert_refused("[1]", &text, small,
                    "t.jsonl:1: column 1: expected one JSON object");
     assert_refused("{\"text\": \"a\"} {}", &text, small, "not valid JSON");

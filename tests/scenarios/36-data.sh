@@ -98,6 +98,11 @@ check "of each file" grep -qF "Held out: 14 of 70 examples" share.txt
 bad="$dry --set data.train=bad.jsonl --set data.weights=null"
 refused "a broken row" 3 "bad.jsonl:4: column 2: input_ids" $bad
 refused "one broken row too many" 3 "bad.jsonl:8: column 1" $bad --set data.max_bad_rows=1
+# Torn lines and fields that would steer a terminal, as they are shown.
+printf '{"text": "a"\n{"text": "b", "\\u001b[31mred": 1}\n' >torn.jsonl
+"$LATHE" tokenize "$demo/model" --show torn.jsonl --format text >shown.txt 2>&1
+check "a torn line ends in its last column" grep -q 'broken: column 12: not valid JSON' shown.txt
+check "what steers a terminal is not shown" bash -c "grep -q 'broken: .*?\[31mred' shown.txt && ! grep -q \$'\033' shown.txt"
 for i in 1 2; do
     check "broken rows within the limit ($i)" quiet $bad --set data.max_bad_rows=2 2>bad.txt
     check "each is named ($i)" [ "$(grep -c 'warning: bad.jsonl:[48]: .*left out' bad.txt)" = 2 ]
