@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/dtype.h"
 #include "base/error.h"
@@ -52,10 +53,31 @@ char *model_copy_existing_parent(const char *path)
     return parent;
 }
 
+/* A name that no folder can get, told before any work: none at all, or that of a link to
+ * something that is not there, which a rename does not follow. */
+static bool check_name(const char *to, struct error *err)
+{
+    struct stat status;
+    if (to[0] == '\0') {
+        return error_set(err, ERROR_USAGE,
+                         "the folder to write has an empty name; name a new folder");
+    }
+    if (!file_exists(to) && lstat(to, &status) == 0) {
+        return error_set(err, ERROR_USAGE,
+                         "%s: is a link to something that is not there; remove it or "
+                         "name another folder",
+                         to);
+    }
+    return true;
+}
+
 /* By real paths: "m/", "./m" and a link to m are one folder. A folder `to` that is not
  * there is where its nearest parent is. */
 bool model_copy_check_apart(const char *from, const char *to, struct error *err)
 {
+    if (!check_name(to, err)) {
+        return false;
+    }
     char *parent = model_copy_existing_parent(to);
     char *inner = realpath(parent, NULL);
     char *outer = file_is_folder(from) ? realpath(from, NULL) : NULL;

@@ -27,7 +27,7 @@ struct model_copy {
 MUST_USE bool model_copy_run(const struct model_copy *copy, struct error *err);
 
 /* An error if `to` lies in the folder `from` or is that folder: results never go into
- * what they are made from. */
+ * what they are made from. Also if it is empty, or a link that leads nowhere. */
 MUST_USE bool model_copy_check_apart(const char *from, const char *to,
                                      struct error *err);
 

@@ -337,6 +337,17 @@ static void a_signal_leaves_nothing(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+/* Nothing is written for either. */
+static void names_that_no_folder_can_get(void **state)
+{
+    (void)state;
+    char *link = inside("dangling");
+    assert_int_equal(symlink("nowhere-at-all", link), 0);
+    assert_refused(e2b, "", NULL, ERROR_USAGE, "has an empty name");
+    assert_refused(e2b, link, NULL, ERROR_USAGE, "is a link to something that is not");
+    mem_free(link);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -345,6 +356,7 @@ int main(void)
         TEST(a_gguf_file_becomes_a_folder),
         cmocka_unit_test_setup_teardown(refuses, setup_with_file, teardown),
         TEST(keeps_results_apart_from_sources),
+        TEST(names_that_no_folder_can_get),
         TEST(a_full_disk_leaves_nothing),
         TEST(a_signal_leaves_nothing),
     };

@@ -22,6 +22,9 @@ check "bf16 comes back from f32" cmp "$demo/model/model.safetensors" narrow/mode
 
 refused "convert wants two paths" 2 "expected a model and a folder to write" "$LATHE" convert wide
 refused "no such model" 3 "nowhere: no such file or folder" "$LATHE" convert nowhere x
+refused "a folder without a name" 2 "has an empty name" "$LATHE" convert wide ""
+ln -s nowhere dangling
+refused "a link to nothing" 2 "dangling: is a link" "$LATHE" convert wide dangling
 refused "a folder that is there" 2 "exists and is not empty" "$LATHE" convert wide narrow
 refused "a file in the way" 2 "said" "$LATHE" convert wide said
 refused "into itself" 2 "wide/f16 lies in wide" "$LATHE" convert wide wide/f16
