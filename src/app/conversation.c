@@ -139,9 +139,9 @@ static bool wait_for_line(void)
     return false;
 }
 
-/* The next line without its end, or NULL at the end of the input or after a signal;
- * the caller frees it. */
-static char *read_line(void)
+/* The next line without its end, or NULL at the end of the input or after a signal; the
+ * caller frees it. NUL bytes count as any others. */
+static char *read_line(size_t *length)
 {
     fputs("> ", stdout);
     fflush(stdout);
@@ -153,17 +153,22 @@ static char *read_line(void)
         putchar('\n');
         return NULL;
     }
-    line[strcspn(line, "\r\n")] = '\0';
+    *length = (size_t)n;
+    while (*length > 0 && strchr("\r\n", line[*length - 1]) != NULL &&
+           line[*length - 1] != '\0') {
+        (*length)--;
+    }
+    line[*length] = '\0';
     return line;
 }
 
 /* One turn. A text that does not fit is said so and forgotten, as the user can go on
  * with a shorter one; false: the conversation cannot go on. */
 static bool take_turn(struct conversation *conversation, const char *line,
-                      struct error *err)
+                      size_t length, struct error *err)
 {
     struct generate_result result = {0};
-    if (!conversation_say(conversation, line, strlen(line), &result, err)) {
+    if (!conversation_say(conversation, line, length, &result, err)) {
         generate_result_deinit(&result);
         if (err->kind != ERROR_DATA) {
             return false;
@@ -198,7 +203,8 @@ bool conversation_on_terminal(struct conversation *conversation, struct error *e
     log_note("/new begins a new conversation, /exit or Ctrl-D ends it, Ctrl-C stops an "
              "answer");
     bool done = true;
-    for (char *line; done && (line = read_line()) != NULL; free(line)) {
+    size_t length = 0;
+    for (char *line; done && (line = read_line(&length)) != NULL; free(line)) {
         if (strcmp(line, "/exit") == 0) {
             free(line);
             break;
@@ -209,8 +215,8 @@ bool conversation_on_terminal(struct conversation *conversation, struct error *e
             log_note("%s: no such command; there are /new and /exit (a space in front "
                      "makes it a message)",
                      line);
-        } else if (line[0] != '\0') {
-            done = take_turn(conversation, line, err);
+        } else if (length > 0) {
+            done = take_turn(conversation, line, length, err);
         }
     }
     return done;
