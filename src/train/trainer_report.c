@@ -115,7 +115,8 @@ void trainer_report_epoch(struct trainer *trainer)
              /* An estimate may have been too low. */
              (long long)base_max(trainer->job.n_planned_epochs, trainer->epoch + 1),
              /* NaN where every step was skipped. */
-             metrics_plain(trainer->epoch_loss_sum / trainer->epoch_weight_sum), seconds,
+             metrics_plain(trainer->epoch_loss_sum / trainer->epoch_weight_sum),
+             seconds,
              metrics_per_second(trainer->epoch_real_tokens, trainer->epoch_step_ms));
     trainer->epoch_started_ns = clock_now_ns();
     trainer->epoch_loss_sum = 0.0;
