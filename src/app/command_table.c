@@ -59,7 +59,7 @@ static const struct command table[] = {
         "# a conversation\n"
         "lathe generate models/gemma --adapter runs/lora/adapter\n"),
     COMMAND(score,
-        "MODEL (--text TEXT | --chat FILE | --rows FILE | --tokens FILE) [--json]",
+        "MODEL (--text TEXT | --chat FILE | --rows FILE | --tokens FILE)",
         "loss of a model on text, conversations, training rows or token rows",
         "MODEL is a folder in Hugging Face layout or a .gguf file. Loss is the mean over\n"
         "all targets, in nats. Conversations are rows with `messages`, in the turn format\n"
