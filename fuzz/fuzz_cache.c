@@ -79,15 +79,17 @@ static void repair(unsigned char *file, size_t length)
     const uint64_t places_bytes = header.n_blocks * sizeof(struct place);
     if (header.n_blocks < length && header.places_at < length &&
         header.places_at + places_bytes <= length) {
-        header.counts.n_examples = 0;
+        /* Entries that were not repaired may count to anything. */
+        uint64_t n_examples = 0;
         for (uint64_t i = 0; i < header.n_blocks; i++) {
             unsigned char *at = file + header.places_at + i * sizeof(struct place);
             struct place place;
             memcpy(&place, at, sizeof(place));
             repair_place(file, length, &place);
-            header.counts.n_examples += (int64_t)place.n_entries;
+            n_examples += (uint64_t)place.n_entries;
             memcpy(at, &place, sizeof(place));
         }
+        header.counts.n_examples = (int64_t)n_examples;
         header.faults_bytes = length - header.places_at - places_bytes;
         uint64_t hash = XXH3_64bits(&header, sizeof(header));
         hash = XXH3_64bits_withSeed(file + header.places_at, places_bytes, hash);
